@@ -1,0 +1,85 @@
+"""The fate of library functions called with symbolic values: an implementation on front-end values, or a definition.
+
+An *implementation* (:func:`implements`) receives the call's arguments as they are (concrete objects and
+:class:`~gradsmith.frontend.values.Scalar` / :class:`~gradsmith.frontend.values.Array`) and emits operations. A *definition*
+(:func:`defines`) is plain NumPy code that is staged in place of the function, like code of the user's own.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+_IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {}
+_DEFINITIONS: dict[Any, Callable[..., Any]] = {}
+#: name of an ndarray / NumPy scalar method → implementation taking the array first
+METHODS: dict[str, Callable[..., Any]] = {}
+#: name of an ndarray / NumPy scalar attribute → implementation taking the array
+ATTRIBUTES: dict[str, Callable[..., Any]] = {}
+
+
+def implements(*functions: Any, method: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register an implementation for library ``functions``, and for the ndarray method of name ``method``."""
+
+    def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            _IMPLEMENTATIONS[function] = implementation
+        if method:
+            METHODS[method] = implementation
+        return implementation
+
+    return register
+
+
+def defines(*functions: Any, method: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register plain NumPy code to be staged in place of library ``functions`` and of the ndarray method ``method``."""
+
+    def register(definition: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            _DEFINITIONS[function] = definition
+        if method:
+            METHODS[method] = definition
+            _DEFINITIONS[definition] = definition
+        return definition
+
+    return register
+
+
+def attribute(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the implementation of an ndarray attribute."""
+
+    def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        ATTRIBUTES[name] = implementation
+        return implementation
+
+    return register
+
+
+def find(function: Any) -> Callable[..., Any] | None:
+    """The implementation of a library function, or None."""
+    _load()
+    try:
+        return _IMPLEMENTATIONS.get(function)
+    except TypeError:  # an unhashable callable has no entry
+        return None
+
+
+def find_definition(function: Any) -> Callable[..., Any] | None:
+    """The plain NumPy code to stage in place of a library function, or None."""
+    _load()
+    try:
+        return _DEFINITIONS.get(function)
+    except TypeError:
+        return None
+
+
+_loaded = False
+
+
+def _load() -> None:
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in ("elementwise", "creation", "shaping", "reductions", "linalg", "definitions", "python_math"):
+            importlib.import_module(f"{__name__}.{module}")

@@ -1,0 +1,120 @@
+"""The journal of heap writes: what lets the stager take back one branch, stage the other, and know what a loop carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gradsmith.frontend.values import Cell, next_birth
+
+
+class Missing:
+    """Marks a slot that holds nothing: an unassigned name, an absent key or attribute."""
+
+    def __repr__(self) -> str:
+        return "<nothing>"
+
+    def __deepcopy__(self, memo: object) -> Missing:
+        return self
+
+
+MISSING = Missing()
+
+
+class Slot:
+    """One place on the heap: kind "key" (an item of a dict), "attr", "cell" (an array's contents) or "list" (all items)."""
+
+    __slots__ = ("kind", "owner", "key")
+
+    def __init__(self, kind: str, owner: Any, key: Any = None):
+        self.kind = kind
+        self.owner = owner
+        self.key = key
+
+    def __hash__(self) -> int:
+        return hash((self.kind, id(self.owner), self.key))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Slot)
+            and self.kind == other.kind
+            and self.owner is other.owner
+            and self.key == other.key
+        )
+
+    def get(self) -> Any:
+        """What the slot holds now, or MISSING."""
+        if self.kind == "key":
+            return self.owner.get(self.key, MISSING)
+        if self.kind == "attr":
+            return getattr(self.owner, self.key, MISSING) if not hasattr(self.owner, "__dict__") else (
+                self.owner.__dict__.get(self.key, MISSING)
+            )
+        if self.kind == "cell":
+            return self.owner.value
+        return list(self.owner)
+
+    def put(self, value: Any) -> None:
+        """Write without a journal entry."""
+        if self.kind == "key":
+            if value is MISSING:
+                self.owner.pop(self.key, None)
+            else:
+                self.owner[self.key] = value
+        elif self.kind == "attr":
+            if value is MISSING:
+                object.__delattr__(self.owner, self.key)
+            else:
+                object.__setattr__(self.owner, self.key, value)
+        elif self.kind == "cell":
+            self.owner.value = value
+        else:
+            self.owner[:] = value
+
+    def __repr__(self) -> str:
+        if self.kind == "key" and isinstance(self.key, str):
+            return f"'{self.key}'"
+        return {"attr": f"attribute '{self.key}'", "cell": "an array", "list": "a list"}.get(
+            self.kind, f"key {self.key!r}"
+        )
+
+
+class Heap:
+    """Journalled writes. ``mark`` and ``rollback`` bracket what may have to be taken back."""
+
+    def __init__(self) -> None:
+        self.journal: list[tuple[Slot, Any]] = []
+        self._births: dict[int, tuple[int, Any]] = {}  # the object is kept so that its id stays its own
+
+    def write(self, slot: Slot, value: Any) -> None:
+        """Put ``value`` into ``slot`` and remember what was there."""
+        self.journal.append((slot, slot.get()))
+        slot.put(value)
+
+    def born(self, x: Any) -> Any:
+        """Register a container made during staging; returns it."""
+        self._births[id(x)] = (next_birth(), x)
+        return x
+
+    def birth(self, x: Any) -> int:
+        """Serial number of a container's or cell's creation; 0 for what existed before staging."""
+        if isinstance(x, Cell):
+            return x.birth
+        return self._births.get(id(x), (0, None))[0]
+
+    def mark(self) -> int:
+        return len(self.journal)
+
+    def written(self, mark: int) -> dict[Slot, Any]:
+        """Slots written since ``mark``, each with its present value."""
+        return {slot: slot.get() for slot, _ in self.journal[mark:]}
+
+    def rollback(self, mark: int) -> None:
+        """Undo every write since ``mark``."""
+        while len(self.journal) > mark:
+            slot, old = self.journal.pop()
+            slot.put(old)
+
+    def apply(self, writes: Iterable[tuple[Slot, Any]]) -> None:
+        for slot, value in writes:
+            self.write(slot, value)

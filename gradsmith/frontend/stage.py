@@ -1,0 +1,345 @@
+"""The state of one staging: the Program being built, the heap, what was read from outside, and what was assumed.
+
+Catalogue code reaches the running stage with :func:`current` and turns front-end values into Values with :func:`as_value`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend.heap import Heap, Slot
+from gradsmith.frontend.values import Array, Scalar, Symbolic, fresh, is_weak
+from gradsmith.ir import builder as ir
+from gradsmith.ir import interpreter
+from gradsmith.ir.ops import CONTROL
+from gradsmith.ir.program import Block, Const, Input, Location, Value, free_values
+from gradsmith.ir.types import I64, ArrayType
+
+_active = threading.local()
+
+
+class NeedConcrete(Exception):
+    """A value known only at run time is needed while staging, and cannot be had here (it changes in a loop)."""
+
+    def __init__(self, value: Value):
+        super().__init__(
+            "this needs a value while the function is staged (as a size, an axis, a list index or a branch that changes "
+            "structure), but it is known only at run time"
+        )
+        self.value = value
+
+
+class Capture:
+    """A value read from outside the function (closure, global, attribute): an input that is read again at each call."""
+
+    def __init__(self, value: Value, read: Callable[[], Any], kind: str):
+        self.value = value
+        self.read = read
+        self.kind = kind
+
+
+class Stage:
+    """One staging of one function for one signature of arguments."""
+
+    def __init__(self) -> None:
+        self.builder = ir.Builder(Block())
+        self.heap = Heap()
+        self.captures: list[Capture] = []
+        self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
+        self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with
+        self.data: set[Value] = set()  # values known to depend on differentiable inputs
+        self._clean: set[Value] = set()
+        self._arrays: dict[int, tuple[np.ndarray, Array]] = {}
+        self._assumed: set[tuple[int, str]] = set()
+        self.depth = 0
+
+    def __enter__(self) -> Stage:
+        stack = _stages()
+        stack.append(self)
+        self.builder.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.builder.__exit__()
+        _stages().pop()
+
+    # ---- inputs -------------------------------------------------------------------------------------------------
+
+    def add_input(self, argument: Any, name: str, data: bool) -> tuple[Any, Input]:
+        """A parameter of the Program for ``argument``: (its symbolic stand-in, its description)."""
+        array = np.asarray(argument)
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"{name}: cannot stage an array of dtype {array.dtype}")
+        value = Value(ArrayType(array.dtype if not is_weak(argument) else _weak_dtype(argument), array.ndim), name)
+        self.known[value] = argument
+        if data and value.type.inexact:
+            self.data.add(value)
+        if isinstance(argument, np.ndarray):
+            symbolic: Any = fresh(value, contiguous=argument.flags.c_contiguous)
+            return symbolic, Input("array", tuple(n == 1 for n in argument.shape), name)
+        return Scalar(value, weak=is_weak(argument)), Input("py" if is_weak(argument) else "np", (), name)
+
+    def capture(self, found: Any, read: Callable[[], Any], name: str) -> Any:
+        """The symbolic stand-in of a float or array found outside; one and the same for one ndarray."""
+        if isinstance(found, np.ndarray):
+            if id(found) in self._arrays:
+                return self._arrays[id(found)][1]
+            if found.dtype.kind not in "biufc":
+                return found
+        symbolic, description = self.add_input(found, name, data=False)
+        value = symbolic.value
+        self.captures.append(Capture(value, read, description.kind))
+        if isinstance(found, np.ndarray):
+            self._arrays[id(found)] = (found, symbolic)
+        return symbolic
+
+    def assume(self, read: Callable[[], Any], found: Any, name: str) -> None:
+        """Guard: this specialisation holds only while ``read()`` gives ``found`` (same object, or equal number/string)."""
+        key = (id(found), name)
+        if key not in self._assumed:
+            self._assumed.add(key)
+            self.assumptions.append((read, found))
+
+    def wrap(self, x: Any) -> Any:
+        """A concrete result of native code, with every ndarray in it made an array of the Program."""
+        if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+            if id(x) not in self._arrays:
+                base = x.view(np.ndarray) if type(x) is not np.ndarray else x
+                self._arrays[id(x)] = (x, fresh(Const(base), contiguous=x.flags.c_contiguous))
+            return self._arrays[id(x)][1]
+        if type(x) in (list, tuple):
+            wrapped = type(x)(map(self.wrap, x))
+            if all(a is b for a, b in zip(x, wrapped, strict=True)):
+                return x
+            return self.heap.born(wrapped) if isinstance(x, list) else wrapped
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return type(x)(*map(self.wrap, x))
+        return x
+
+    # ---- what is known while staging ----------------------------------------------------------------------------
+
+    def depends_on_data(self, value: Value) -> bool:
+        """Whether ``value`` may depend on a differentiable argument (or on a loop's state)."""
+        pending = [value]
+        while pending:
+            v = pending[-1]
+            if v in self.data or v in self._clean or isinstance(v, Const):
+                pending.pop()
+                continue
+            if v.op is None:
+                (self._clean if v in self.known else self.data).add(v)
+                continue
+            operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+            if v.op.name == "dim":
+                operands = []
+            todo = [a for a in operands if a not in self.data and a not in self._clean and not isinstance(a, Const)]
+            if todo:
+                pending += todo
+            else:
+                (self.data if any(a in self.data for a in operands) else self._clean).add(v)
+        return value in self.data
+
+    def peek(self, value: Value) -> Any:
+        """The value for the arguments of this call, by running the operations that it depends on.
+
+        Raises :class:`NeedConcrete` when it depends on the state of a loop that is being staged.
+        """
+        pending = [value]
+        while pending:
+            v = pending[-1]
+            if isinstance(v, Const) or v in self.known:
+                pending.pop()
+                continue
+            if v.op is None:
+                raise NeedConcrete(value)
+            operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+            todo = [a for a in operands if not isinstance(a, Const) and a not in self.known]
+            if todo:
+                pending += todo
+            else:
+                with np.errstate(all="ignore"):
+                    if v.op.name in CONTROL:
+                        env = dict(self.known)
+                        interpreter.run_op(v.op, env)
+                        self.known.update((r, env[r]) for r in v.op.results)
+                    else:
+                        interpreter.run_op(v.op, self.known)
+        return interpreter.read(value, self.known)
+
+    def peekable(self, value: Value) -> bool:
+        """Whether :meth:`peek` can succeed."""
+        pending, seen = [value], set()
+        while pending:
+            v = pending.pop()
+            if v in seen or isinstance(v, Const) or v in self.known:
+                continue
+            seen.add(v)
+            if v.op is None:
+                return False
+            pending += [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+        return True
+
+    def concrete(self, x: Any) -> Any:
+        """``x`` as a concrete number, specialising on it (with a guard) if it is symbolic."""
+        if isinstance(x, Array):
+            if x.ndim:
+                found = self.peek(x.value)
+                self._guard_equal(x.value, found)
+                return found
+            x = Scalar(x.value, weak=False)
+        if not isinstance(x, Scalar):
+            return x
+        found = self.peek(x.value)
+        self._guard_equal(x.value, found)
+        return x.python_type(found) if x.weak else found
+
+    def _guard_equal(self, value: Value, found: Any) -> None:
+        if isinstance(value, Const) or not self._has_inputs(value):
+            return
+        if value.dtype.kind == "b" and value.ndim == 0:
+            self.builder.emit("guard", [value if found else ir.not_(value)])
+            return
+        if value.dtype.kind in "fc":
+            raise NeedConcrete(value)
+        same = ir.elementwise("eq", value, Const(found, value.type))  # type: ignore[arg-type]
+        self.builder.emit("guard", [ir.reduce("all", same, range(same.ndim))])
+
+    def _has_inputs(self, value: Value) -> bool:
+        pending, seen = [value], set()
+        while pending:
+            v = pending.pop()
+            if v in seen or isinstance(v, Const):
+                continue
+            seen.add(v)
+            if v.op is None:
+                return True
+            pending += [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+        return False
+
+    def is_constant(self, x: Any) -> bool:
+        """Whether a symbolic ``x`` depends on no input at all, so that Python may compute with it while staging."""
+        return isinstance(x, Scalar | Array) and not self._has_inputs(x.value)
+
+    # ---- checks -------------------------------------------------------------------------------------------------
+
+    def check(self, condition: Any, error: type, message: str, *args: Any) -> None:
+        """Raise ``error(message.format(*args))`` at run time unless ``condition`` (a bool, symbolic or not)."""
+        if isinstance(condition, Scalar):
+            condition = condition.value
+        if isinstance(condition, Const):
+            condition = bool(condition.data)
+        if isinstance(condition, Value):
+            self.builder.emit("check", [condition, *map(as_value, args)], error=error, message=message)
+        elif not condition:
+            if self.depth == 0:
+                raise error(message.format(*args))
+            self.builder.emit("check", [Const(False), *map(as_value, args)], error=error, message=message)
+
+    def write_array(self, target: Array, new: Value) -> None:
+        """Replace the elements of ``target`` (through its views) by ``new``."""
+        if target.cell.ambiguous:
+            raise UnsupportedCode(target.cell.ambiguous)
+
+        def through(base: Value, views: Sequence[Any]) -> Value:
+            if not views:
+                return new
+            inner = views[0].read(base) if len(views) > 1 else base
+            return views[0].write(base, through(inner, views[1:]))
+
+        self.heap.write(Slot("cell", target.cell), through(target.cell.value, target.views))
+
+    @property
+    def loc(self) -> Location | None:
+        return self.builder.loc
+
+
+def _weak_dtype(x: Any) -> np.dtype:
+    kind = bool if isinstance(x, bool) else int if isinstance(x, int) else float if isinstance(x, float) else complex
+    return np.dtype({bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}[kind])
+
+
+def _stages() -> list[Stage]:
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack
+
+
+def current() -> Stage:
+    """The stage that is running in this thread."""
+    return _stages()[-1]
+
+
+def staging() -> bool:
+    """Whether a function is being staged in this thread."""
+    return bool(_stages())
+
+
+# ---- from front-end values to Values --------------------------------------------------------------------------------
+
+
+def as_value(x: Any, dtype: Any = None) -> Value:
+    """The Value of a number, an array, or a nested list of them; cast to ``dtype`` if given."""
+    if isinstance(x, Scalar | Array):
+        value = x.value
+    elif isinstance(x, Value):
+        value = x
+    elif isinstance(x, list | tuple):
+        value = _stack(x)
+    elif isinstance(x, np.ndarray):
+        value = current().wrap(x).value
+    elif isinstance(x, int | float | complex | np.generic):
+        value = Const(x, ArrayType(_weak_dtype(x))) if is_weak(x) else Const(x)
+    else:
+        raise TypeError(f"expected a number or an array, not {type(x).__name__}")
+    return value if dtype is None else ir.cast(value, dtype)
+
+
+def _stack(items: Sequence[Any]) -> Value:
+    """``numpy.array(items)``."""
+    if not items:
+        return Const(np.array([]))
+    if not any(isinstance(i, Symbolic | list | tuple) for i in items):
+        return Const(np.array(items))
+    values = [as_value(i) for i in items]
+    dtype = np.result_type(*(v.dtype for v in values))
+    ndims = {v.ndim for v in values}
+    if len(ndims) != 1:
+        raise ValueError("setting an array element with a sequence: the elements have different numbers of dimensions")
+    rows = [ir.index(ir.cast(v, dtype), ["n"] + [":"] * v.ndim) for v in values]
+    return rows[0] if len(rows) == 1 else ir.emit("concatenate", *rows, axis=0)
+
+
+def static(x: Any) -> Any:
+    """``x`` with every symbolic number in it made concrete, by specialising (with a guard): for axes, flags, shapes as structure."""
+    if isinstance(x, Scalar | Array):
+        return current().concrete(x)
+    if isinstance(x, tuple):
+        return tuple(map(static, x))
+    if isinstance(x, list):
+        return list(map(static, x))
+    return x
+
+
+def index_value(x: Any) -> Value:
+    """An int64 Value from an integer, concrete or symbolic: for lengths and indices, which stay dynamic."""
+    if isinstance(x, Array) and x.ndim == 0:
+        x = Scalar(x.value, weak=False)
+    if isinstance(x, Scalar):
+        if x.dtype.kind not in "iub":
+            raise TypeError(f"'{x.python_type.__name__}' object cannot be interpreted as an integer")
+        return ir.cast(x.value, np.int64)
+    return Const(x.__index__(), I64)
+
+
+def integer(value: Value) -> Scalar | int:
+    """A Python int from an int64 Value."""
+    return int(value.data) if isinstance(value, Const) else Scalar(value, weak=True)
+
+
+
+

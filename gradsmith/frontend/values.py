@@ -1,0 +1,212 @@
+"""What names hold while a function is staged: concrete Python objects, or the symbolic values of this module.
+
+A :class:`Scalar` is a Python number (weak) or a NumPy scalar (strong) of the Program. An :class:`Array` is a reference to a
+:class:`Cell`, which holds the array's current immutable Value, perhaps seen through views. Two names bound to one ndarray hold
+one Array, or two Arrays with one Cell; a write goes to the Cell and is seen through both.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradsmith.errors import UnsupportedCode
+from gradsmith.ir.program import Const, Value
+from gradsmith.ir.types import ArrayType
+
+_births = itertools.count(1)
+
+
+def next_birth() -> int:
+    """A serial number; what was born later has the larger one."""
+    return next(_births)
+
+
+class Symbolic:
+    """Base of the symbolic values. Python's own operators must never see one: every use goes through the stager."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+
+    def _leak(self, *args: Any) -> NoReturn:
+        raise UnsupportedCode(
+            "a value that is known only at run time reached code that gradsmith does not stage (compiled code, or a "
+            "library function without a rule); give the function a rule or compute the value outside"
+        )
+
+    __bool__ = __iter__ = __len__ = __index__ = __float__ = __int__ = __complex__ = __array__ = _leak
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _leak
+    __getitem__ = __setitem__ = __lt__ = __le__ = __gt__ = __ge__ = __pow__ = __rpow__ = __neg__ = _leak
+    __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = __and__ = __or__ = _leak
+
+    def __eq__(self, other: object) -> bool:
+        return True if self is other else self._leak()
+
+    __hash__ = object.__hash__
+
+
+class Scalar(Symbolic):
+    """A number. ``weak``: a Python number (int, float, complex or bool by its dtype), else a NumPy scalar."""
+
+    __slots__ = ("value", "weak")
+
+    def __init__(self, value: Value, weak: bool):
+        self.value = value
+        self.weak = weak
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.value.dtype
+
+    @property
+    def python_type(self) -> type:
+        """The class that ``type(x)`` gives in the user's program."""
+        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[self.dtype.kind] if self.weak else self.dtype.type
+
+    def __repr__(self) -> str:
+        return f"<number {self.value.name or ''}: {self.python_type.__name__}, known at run time>"
+
+
+class Cell:
+    """The current contents of one ndarray. ``ambiguous`` says why a write is not allowed: it may be one of two arrays."""
+
+    __slots__ = ("value", "birth", "ambiguous", "contiguous")
+
+    def __init__(self, value: Value, contiguous: bool = True, ambiguous: str = ""):
+        self.value = value
+        self.birth = next_birth()
+        self.ambiguous = ambiguous
+        self.contiguous = contiguous
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """How a view looks at its base: ``read(base)`` gives the view, ``write(base, new)`` the base with the view replaced.
+
+    ``key`` identifies the view: views of one base with equal keys show the same elements.
+    """
+
+    read: Callable[[Value], Value]
+    write: Callable[[Value, Value], Value]
+    ndim: int
+    contiguous: bool = False
+
+
+class Array(Symbolic):
+    """An ndarray: the elements of a cell, seen through a chain of views."""
+
+    __slots__ = ("cell", "views")
+
+    def __init__(self, cell: Cell, views: tuple[View, ...] = ()):
+        self.cell = cell
+        self.views = views
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.cell.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.views[-1].ndim if self.views else self.cell.value.ndim
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps, as far as known."""
+        return all(v.contiguous for v in self.views) and self.cell.contiguous
+
+    @property
+    def value(self) -> Value:
+        """The current elements, as an immutable Value of the Program."""
+        value = self.cell.value
+        for view in self.views:
+            value = view.read(value)
+        return value
+
+    def __repr__(self) -> str:
+        return f"<array {self.cell.value.name or ''}: {ArrayType(self.dtype, self.ndim)}, known at run time>"
+
+
+def fresh(value: Value, contiguous: bool = True) -> Array:
+    """A new array with the elements ``value``."""
+    return Array(Cell(value, contiguous))
+
+
+def number_or_array(value: Value) -> Scalar | Array:
+    """What a NumPy function returns for the Value: a NumPy scalar for 0 dimensions, else a new array."""
+    return Scalar(value, weak=False) if value.ndim == 0 else fresh(value)
+
+
+WEAK_SAMPLES = {"b": True, "i": 1, "u": 1, "f": 1.0, "c": 1j}
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is a number: concrete (Python or NumPy) or symbolic."""
+    return isinstance(x, Scalar | int | float | complex | np.number | np.bool_)
+
+
+def is_weak(x: Any) -> bool:
+    """Whether ``x`` is a Python number for the purposes of NumPy's promotion."""
+    return x.weak if isinstance(x, Scalar) else isinstance(x, int | float | complex) and not isinstance(x, np.generic)
+
+
+def dtype_of(x: Any) -> np.dtype:
+    """dtype of a number or array, concrete or symbolic."""
+    return x.dtype if isinstance(x, Scalar | Array | np.ndarray | np.generic) else np.asarray(x).dtype
+
+
+def ndim_of(x: Any) -> int:
+    """Number of dimensions of a number or array, concrete or symbolic."""
+    return x.ndim if isinstance(x, Array | np.ndarray) else 0
+
+
+def promotion_sample(x: Any) -> Any:
+    """What stands for ``x`` in ``numpy.result_type``: a Python number if weak, else its dtype."""
+    return WEAK_SAMPLES[dtype_of(x).kind] if is_weak(x) else dtype_of(x)
+
+
+def result_dtype(*operands: Any) -> np.dtype:
+    """dtype of NumPy's result for the operands (NEP 50 promotion)."""
+    return np.result_type(*map(promotion_sample, operands))
+
+
+def contains_symbolic(x: Any, _seen: set[int] | None = None) -> bool:
+    """Whether a symbolic value can be reached from ``x`` through containers, attributes and closures."""
+    if isinstance(x, Symbolic):
+        return True
+    if x is None or isinstance(x, _ATOMS):
+        return False
+    seen = set() if _seen is None else _seen
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(contains_symbolic(y, seen) for y in _children(x))
+
+
+_ATOMS = (int, float, complex, str, bytes, np.generic, np.ndarray, np.dtype, type, type(np), type(len), np.ufunc)
+
+
+def _children(x: Any) -> list[Any]:
+    if isinstance(x, dict):
+        return [*x.keys(), *x.values()]
+    if isinstance(x, list | tuple | set | frozenset):
+        return list(x)
+    children = list(getattr(x, "__dict__", {}).values())
+    for name in ("__self__", "__func__", "__wrapped__"):
+        children.append(getattr(x, name, None))
+    for cell in getattr(x, "__closure__", None) or ():
+        try:
+            children.append(cell.cell_contents)
+        except ValueError:
+            continue  # a closure variable that is not assigned yet
+    children += list(getattr(x, "__defaults__", None) or ())
+    slots = getattr(type(x), "__slots__", ())
+    children += [getattr(x, s, None) for s in ([slots] if isinstance(slots, str) else slots)]
+    return children
+
+
+def constant(value: Value) -> bool:
+    return isinstance(value, Const)
