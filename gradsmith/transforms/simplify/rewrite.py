@@ -1,0 +1,306 @@
+"""One walk over a Program in program order: algebra, common subexpressions, loop invariants, known control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradsmith.ir.ops import CONTROL, EFFECTS, ELEMENTWISE
+from gradsmith.ir.program import Block, Const, Op, Program, Value
+from gradsmith.ir.types import BOOL, ArrayType
+from gradsmith.transforms.simplify import motion
+from gradsmith.transforms.simplify.algebra import apply_rules
+from gradsmith.transforms.simplify.dce import keep_carried
+from gradsmith.transforms.simplify.folding import fold
+from gradsmith.transforms.simplify.ranges import Ranges
+from gradsmith.transforms.simplify.shapes import Key, Shapes
+
+_COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor"})
+_INDEXED = frozenset({"index", "set", "add_at"})
+_LARGE_CONST = 4096  # bytes; larger constants are compared by identity
+
+
+@dataclass
+class _Frame:
+    """A block being rewritten."""
+
+    loop: bool  # a loop's body or condition, out of which invariants may move
+    certain: bool = False  # whether it runs at least once whenever its operation is reached
+    clean: bool = True  # whether nothing kept in it so far can raise
+    learned: int = 0  # mark of the facts about shapes known at its entry
+    ops: list[Op] = field(default_factory=list)
+    entered: list[Hashable] = field(default_factory=list)  # expressions known in this block and below
+
+
+class Rewriter:
+    """Rewrites the blocks of a Program in place."""
+
+    def __init__(self, program: Program):
+        self.replaced: dict[Value, Value] = {}
+        self.shapes = Shapes(program, self.replaced)
+        self.ranges = Ranges(self.shapes)
+        self.again = False  # whether another round may find more
+        self.mismatches: dict[
+            Op, list[tuple[Key, Key]]
+        ] = {}  # top-level operations that raise unless lengths are equal
+        self._known: dict[Hashable, Value | None] = {}
+        self._frames: list[_Frame] = []
+        self._depth: dict[Value, int] = {}
+
+    def run(self, block: Block) -> None:
+        self._block(block, _Frame(loop=False))
+
+    def materialise(self, key: Key) -> Value | None:
+        """A Value that holds the length named by ``key``, if there is one."""
+        if isinstance(key, int):
+            return Const(np.int64(key))
+        return key if isinstance(key, Value) else None
+
+    # --- blocks and operations ---
+
+    def _block(self, block: Block, frame: _Frame) -> None:
+        frame.learned = self.shapes.mark()
+        self._frames.append(frame)
+        depth = len(self._frames) - 1
+        for param in block.params:
+            self._depth[param] = depth
+        for op in block.ops:
+            self._op(op)
+        block.ops = frame.ops
+        block.results = [self.replaced.get(r, r) for r in block.results]
+        self._frames.pop()
+        for key in frame.entered:
+            del self._known[key]
+        self.shapes.forget(frame.learned)
+
+    def _op(self, op: Op) -> None:
+        replaced = self.replaced
+        op.args = [replaced.get(a, a) for a in op.args]
+        if op.name in CONTROL:
+            self._control(op)
+            return
+        if op.name in EFFECTS:
+            self._effect(op)
+            return
+        outcome = fold(op) or apply_rules(self, op)
+        if isinstance(outcome, Op):
+            self._op(outcome)
+            outcome = replaced.get(outcome.results[0], outcome.results[0])
+        if outcome is not None:
+            self._replace(op.results[0], outcome)
+            return
+        key = ("dim", self.shapes.dims(op.args[0])[op.attrs["axis"]]) if op.name == "dim" else _expression(op)
+        if key is not None and (earlier := self._known.get(key)) is not None:
+            for old, new in zip(op.results, earlier.op.results, strict=True):  # type: ignore[union-attr]
+                self._replace(old, new)
+            return
+        self._place(op, key)
+
+    def _replace(self, old: Value, new: Value) -> None:
+        if old is new:
+            return
+        self.replaced[old] = new
+        if old.name and not new.name and not isinstance(new, Const):
+            new.name = old.name
+
+    def _place(self, op: Op, key: Hashable | None) -> None:
+        """Append ``op`` to the current block, or to an outer one if it is invariant in the loops between."""
+        if op.name in _INDEXED and not op.attrs.get("checked") and self.ranges.proves(op):
+            if any(e == "i" for e in op.attrs["spec"]):
+                op.attrs["checked"] = True
+        depth = self._destination(op)
+        frame = self._frames[depth]
+        frame.ops.append(op)
+        for result in op.results:
+            self._depth[result] = depth
+            self.shapes.dims(result)
+        if key is not None:
+            self._known[key] = op.results[0]
+            frame.entered.append(key)
+        if len(op.args) > 1:
+            self._facts(op, depth)
+        if frame.clean and frame.certain and not motion.cannot_raise(op, self.shapes, self.ranges):
+            frame.clean = False
+
+    def _facts(self, op: Op, depth: int) -> None:
+        if op.name in ELEMENTWISE and depth == len(self._frames) - 1:
+            learned = self.shapes.learn(op.args)
+            if learned and depth == 0:
+                self.mismatches[op] = learned
+
+    def _destination(self, op: Op) -> int:
+        """The depth of the block ``op`` goes to."""
+        depth = best = len(self._frames) - 1
+        if depth == 0 or motion.fixed(op):
+            return depth
+        needed = max((self._depth.get(a, 0) for a in op.args if not isinstance(a, Const)), default=0)
+        safe = None
+        while depth > needed:
+            frame = self._frames[depth]
+            if not frame.loop and not motion.cheap(op):
+                break
+            if not (frame.certain and frame.clean):
+                if motion.uses_shapes(op) and self.shapes.mark() != frame.learned:
+                    break
+                if safe is None:
+                    safe = motion.cannot_raise(op, self.shapes, self.ranges)
+                if not safe:
+                    break
+            depth -= 1
+            if frame.loop:
+                best = depth
+        return best
+
+    # --- effects and control ---
+
+    def _effect(self, op: Op) -> None:
+        """A check that holds disappears; so does one that repeats an earlier one. Equal lengths are noted."""
+        condition = op.args[0]
+        if isinstance(condition, Const) and condition.data:
+            return
+        key = (op.name, condition)
+        if key in self._known:
+            return
+        frame = self._frames[-1]
+        frame.clean = False
+        frame.ops.append(op)
+        self._known[key] = None
+        frame.entered.append(key)
+        if condition.op is not None and condition.op.name == "eq":
+            self.shapes.learn_equal(*map(self.shapes.length, condition.op.args))
+
+    def _control(self, op: Op) -> None:
+        if op.name == "if":
+            self._if(op)
+            return
+        self._invariant_carried(op)
+        if op.name == "for" and all(isinstance(a, Const) for a in op.args[:3]):
+            bounds = [int(a.data) for a in op.args[:3] if isinstance(a, Const)]
+            trips = len(range(*bounds)) if bounds[2] else 2
+            if trips == 0:
+                self._become(op, op.args[3:])
+                return
+            if trips == 1:
+                self._inline(op.regions[0], [op.args[0], *op.args[3:]])
+                self._become(op, op.regions[0].results)
+                return
+            self._loop(op, certain=True)
+        else:
+            self._loop(op, certain=False)
+
+    def _become(self, op: Op, values: list[Value]) -> None:
+        """``values`` take the place of the results of ``op``."""
+        self.again = True
+        for result, value in zip(op.results, values, strict=True):
+            self._replace(result, self.replaced.get(value, value))
+
+    def _inline(self, region: Block, args: list[Value]) -> None:
+        """Rewrite the operations of a region in the current block."""
+        for param, arg in zip(region.params, args, strict=True):
+            self._replace(param, arg)
+        for inner in region.ops:
+            self._op(inner)
+
+    def _invariant_carried(self, op: Op) -> None:
+        """A carried value that the body hands on unchanged is its initial value."""
+        body = op.regions[-1]
+        first = len(body.params) - len(op.results)
+        initial = op.args[len(op.args) - len(op.results) :]
+        keep = []
+        for k, (param, result, init) in enumerate(zip(body.params[first:], body.results, initial, strict=True)):
+            if not (result is param or _same(result, init)):
+                keep.append(k)
+                continue
+            for value in (param, op.results[k], *(r.params[k] for r in op.regions[:-1])):
+                self._replace(value, init)
+        if len(keep) < len(op.results):
+            keep_carried(op, keep)
+
+    def _loop(self, op: Op, certain: bool) -> None:
+        self.shapes.enter_loop(op)
+        if op.name == "for":
+            self.ranges.enter_loop(op)
+        for region in op.regions:
+            condition = op.name == "while" and region is op.regions[0]
+            self._block(region, _Frame(loop=True, certain=certain or condition))
+        body = op.regions[-1]
+        params = body.params[len(body.params) - len(op.results) :]
+        initial = op.args[len(op.args) - len(op.results) :]
+        if any(r is p or _same(r, i) for r, p, i in zip(body.results, params, initial, strict=True)):
+            self.again = True
+        if op.name == "while" and isinstance(stop := op.regions[0].results[0], Const) and not stop.data:
+            self._become(op, initial)
+            return
+        self._append(op)
+
+    def _append(self, op: Op) -> None:
+        """Append a control operation whose regions have been rewritten."""
+        frame = self._frames[-1]
+        frame.clean = False
+        frame.ops.append(op)
+        for result in op.results:
+            self._depth[result] = len(self._frames) - 1
+
+    def _if(self, op: Op) -> None:
+        condition = op.args[0]
+        if isinstance(condition, Const):
+            chosen = op.regions[0 if condition.data else 1]
+            self._inline(chosen, [])
+            self._become(op, chosen.results)
+            return
+        for region, holds in zip(op.regions, (True, False), strict=True):
+            self.replaced[condition] = Const(holds, BOOL)
+            self._block(region, _Frame(loop=False))
+            del self.replaced[condition]
+        self.shapes.leave_if(op)
+        then, other = (region.results for region in op.regions)
+        simple = not any(region.ops for region in op.regions)
+        keep = []
+        for k, (x, y) in enumerate(zip(then, other, strict=True)):
+            if _same(x, y):
+                self._replace(op.results[k], x)
+            elif simple and isinstance(x.type, ArrayType) and x.ndim == 0:
+                select = Op("where", [condition, x, y], {}, (), [x.type], op.loc)
+                select.results[0].name = op.results[k].name
+                self._op(select)
+                self._replace(op.results[k], self.replaced.get(select.results[0], select.results[0]))
+            else:
+                keep.append(k)
+        if len(keep) < len(op.results):
+            keep_carried(op, keep)
+        if keep or not simple:
+            self._append(op)
+
+
+def _same(x: Value, y: Value) -> bool:
+    return x is y or (isinstance(x, Const) and isinstance(y, Const) and _const_key(x) == _const_key(y))
+
+
+def _expression(op: Op) -> Hashable | None:
+    """Equal for operations that compute equal values; None for operations that are not merged."""
+    if op.name == "full" or not op.results or (op.name.startswith("seq_") and op.name not in ("seq_get", "seq_len")):
+        return None
+    args: list[Any] = [_const_key(a) if isinstance(a, Const) else a for a in op.args]
+    if op.name in _COMMUTATIVE:
+        args.sort(key=hash)
+    if not op.attrs:
+        return (op.name, *args)
+    attrs = tuple((k, _hashable(v)) for k, v in sorted(op.attrs.items()) if k != "checked")
+    return (op.name, attrs, *args)
+
+
+def _const_key(value: Const) -> Hashable:
+    if np.asarray(value.data).nbytes > _LARGE_CONST:
+        return value
+    return (value.type, np.shape(value.data), value.data.tobytes())
+
+
+def _hashable(attr: Any) -> Hashable:
+    if isinstance(attr, dict):
+        return tuple((k, _hashable(v)) for k, v in sorted(attr.items()))
+    if isinstance(attr, list | tuple):
+        return tuple(map(_hashable, attr))
+    return attr if isinstance(attr, Hashable) else ("attr", id(attr))
