@@ -1,0 +1,1 @@
+"""Speed of gradsmith beside NumPy, Numba, autograd, JAX and PyTorch: `python -m benchmarks.core`."""
