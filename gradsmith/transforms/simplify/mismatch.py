@@ -1,7 +1,7 @@
 """Keeps the error of arrays that do not broadcast together when the operation that would raise it is dead.
 
 Shapes are simplified on the ground that earlier operations have not raised: after ``x + y`` of two arrays whose axes
-are not of length one, the axes are equally long. If the operation is not needed, a check of the lengths takes its place.
+are not of length one, the axes are equally long. If the operation is not needed, a check takes its place.
 """
 
 from __future__ import annotations
