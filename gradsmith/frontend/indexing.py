@@ -90,7 +90,7 @@ def _append(k: Any, spec: list[Any], args: list[Value]) -> None:
         spec.append("n")
     elif isinstance(k, slice):
         parts = [k.start, k.stop, k.step]
-        if parts == [None, None, None]:
+        if all(p is None for p in parts):
             spec.append(":")
         else:
             spec.append(("s", *(p is not None for p in parts)))
@@ -150,6 +150,8 @@ def setitem(x: Array, key: Any, v: Any) -> None:
     st.current().write_array(x, index.write(x.value, value))
 
 
-def view(x: Array, read: Any, write: Any, ndim: int, contiguous: bool = False) -> Array:
+def view(
+    x: Array, read: Any, write: Any, ndim: int, contiguous: bool = False, dtype: np.dtype | None = None
+) -> Array:
     """A view of ``x``: reads through ``read(base)``, writes through ``write(base, new)``."""
-    return Array(x.cell, (*x.views, View(read, write, ndim, contiguous)))
+    return Array(x.cell, (*x.views, View(read, write, ndim, contiguous, dtype)))
