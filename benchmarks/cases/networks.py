@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from benchmarks.contest import Case, Target, contest
@@ -43,7 +46,7 @@ def cases() -> list[Case]:
     pixels = random.random((1000, 100))
     shapes = (200, 1000), (100, 200), (100, 100)
     w1, w2, w3 = (weights(*shape) for shape in shapes)
-    networks = {
+    networks: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], str]] = {
         "mlp1": (mlp1, (w1, w2, w3, x), "softplus network 1000–200–100–100, 10 columns"),
         "mlp2": (mlp2, (w1, bias(200), w2, bias(100), w3, bias(100), x), "sigmoid network with biases, 10 columns"),
         "autoencoder": (
