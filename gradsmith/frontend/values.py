@@ -87,13 +87,14 @@ class Cell:
 class View:
     """How a view looks at its base: ``read(base)`` gives the view, ``write(base, new)`` the base with the view replaced.
 
-    ``key`` identifies the view: views of one base with equal keys show the same elements.
+    ``dtype`` is given where it is not that of the base (the real part of a complex array).
     """
 
     read: Callable[[Value], Value]
     write: Callable[[Value, Value], Value]
     ndim: int
     contiguous: bool = False
+    dtype: np.dtype | None = None
 
 
 class Array(Symbolic):
@@ -107,7 +108,8 @@ class Array(Symbolic):
 
     @property
     def dtype(self) -> np.dtype:
-        return self.cell.value.dtype
+        changed = [v.dtype for v in self.views if v.dtype is not None]
+        return changed[-1] if changed else self.cell.value.dtype
 
     @property
     def ndim(self) -> int:
@@ -128,6 +130,26 @@ class Array(Symbolic):
 
     def __repr__(self) -> str:
         return f"<array {self.cell.value.name or ''}: {ArrayType(self.dtype, self.ndim)}, known at run time>"
+
+
+class Grown(Symbolic):
+    """The contents of a list that grew in a loop of the Program: the list holds this one object for all its items."""
+
+    __slots__ = ("seq", "weak")
+
+    def __init__(self, seq: Value, weak: bool):
+        self.seq = seq
+        self.weak = weak  # whether numbers in it are Python numbers
+
+
+class Maybe:
+    """What a name holds that only some paths assign: reading it checks ``defined`` at run time."""
+
+    __slots__ = ("value", "defined")
+
+    def __init__(self, value: Any, defined: Any):
+        self.value = value
+        self.defined = defined
 
 
 def fresh(value: Value, contiguous: bool = True) -> Array:
