@@ -1,0 +1,145 @@
+"""Forward mode: every value that depends on the inputs gets a tangent; the structure of the Program is mirrored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gradsmith import errors
+from gradsmith.ir.builder import Builder
+from gradsmith.ir.ops import ELEMENTWISE
+from gradsmith.ir.program import Block, Const, Op, Value, copy_block, copy_op
+from gradsmith.ir.types import I64, SeqType
+from gradsmith.rules import elementwise, linalg, structural
+from gradsmith.rules.structural import zeros_like
+from gradsmith.transforms.activity import Activity, loop_slots
+
+
+def jvp(
+    b: Builder, block: Block, args: Sequence[Value], tangents: Sequence[Value | None]
+) -> tuple[list[Value], list[Value | None]]:
+    """Emit ``block`` with its derivative along ``tangents``; returns its results and their tangents (``None``: zero).
+
+    ``args`` and ``tangents`` belong to the block's parameters; other values that the block uses are constants.
+    """
+    with b:
+        return _Forward(b, block, tangents).run(block, args, tangents)
+
+
+class _Forward:
+    def __init__(self, b: Builder, block: Block, tangents: Sequence[Value | None]):
+        self.b = b
+        seeds = [p for p, t in zip(block.params, tangents, strict=True) if t is not None and p.type.inexact]
+        self.varied = Activity(block.ops).varied(seeds)
+        #: the new value and the tangent of every value of the block
+        self.primal: dict[Value, Value] = {}
+        self.tangent: dict[Value, Value] = {}
+
+    def run(
+        self, block: Block, args: Sequence[Value], tangents: Sequence[Value | None]
+    ) -> tuple[list[Value], list[Value | None]]:
+        self.primal.update(zip(block.params, args, strict=True))
+        self.tangent.update((p, t) for p, t in zip(block.params, tangents, strict=True) if t is not None)
+        loc = self.b.loc
+        for op in block.ops:
+            self.b.loc = op.loc
+            self._op(op)
+        self.b.loc = loc
+        return [self.primal.get(r, r) for r in block.results], [self.tangent.get(r) for r in block.results]
+
+    def _op(self, op: Op) -> None:
+        if not any(r in self.varied for r in op.results):
+            self.b.block.ops.append(copy_op(op, self.primal))
+        elif op.name == "if":
+            self._if(op)
+        elif op.name == "for":
+            self._for(op)
+        elif op.name == "while":
+            self._while(op)
+        else:
+            self._simple(op)
+
+    def _simple(self, op: Op) -> None:
+        tangents = [self.tangent.get(a) for a in op.args]
+        if all(t is None for t in tangents):
+            self.b.block.ops.append(copy_op(op, self.primal))
+            return
+        args = [self.primal.get(a, a) for a in op.args]
+        if isinstance(args[0].type, SeqType) and tangents[0] is None:
+            tangents[0] = zeros_like(args[0])  # before the operation uses the sequence up
+        new = copy_op(op, self.primal)
+        self.b.block.ops.append(new)
+        self._set(op.results, self._pushforward(new, args, tangents))
+
+    def _pushforward(self, op: Op, args: Sequence[Value], tangents: Sequence[Value | None]) -> Sequence[Value | None]:
+        if op.name in ELEMENTWISE:
+            return [elementwise.pushforward(op, op.result, args, tangents)]
+        if op.name == "host":
+            return linalg.pushforward(op, args, op.results, tangents)
+        rule = structural.PUSHFORWARDS.get(op.name)
+        if rule is None:
+            raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
+        return rule(op, args, op.results, tangents)
+
+    def _set(self, values: Sequence[Value], tangents: Sequence[Value | None]) -> None:
+        for value, tangent in zip(values, tangents, strict=True):
+            if tangent is not None and value in self.varied:
+                if value.name and not tangent.name and not isinstance(tangent, Const):
+                    tangent.name = f"{value.name}_dot"
+                self.tangent[value] = tangent
+
+    def _or_zeros(self, value: Value) -> Value:
+        """The tangent of ``value``, an array of zeros if it has none."""
+        return self.tangent.get(value) or zeros_like(self.primal.get(value, value))
+
+    # Control flow -----------------------------------------------------------------------------------------------------
+
+    def _if(self, op: Op) -> None:
+        slots = [k for k, r in enumerate(op.results) if r in self.varied]
+        regions = []
+        for region in op.regions:
+            with self.b.region() as block:
+                results, _ = self.run(region, [], [])
+                block.results = results + [self._or_zeros(region.results[k]) for k in slots]
+            regions.append(block)
+        new = self.b.emit_control("if", [self.primal.get(op.args[0], op.args[0])], regions)
+        self._finish(op, new, slots)
+
+    def _for(self, op: Op) -> None:
+        slots = [k for k, r in enumerate(op.results) if r in self.varied]
+        bounds = [self.primal.get(a, a) for a in op.args[:3]]
+        starts = self._starts(op, slots)
+        index = Value(I64, op.regions[0].params[0].name)
+        body = self._body(op, slots, [index])
+        self._finish(op, self.b.emit_control("for", [*bounds, *starts], [body], **op.attrs), slots)
+
+    def _while(self, op: Op) -> None:
+        slots = [k for k, r in enumerate(op.results) if r in self.varied]
+        starts = self._starts(op, slots)
+        body = self._body(op, slots, [])
+        cond = copy_block(op.regions[0], dict(self.primal))
+        cond.params += [Value(op.results[k].type) for k in slots]
+        self._finish(op, self.b.emit_control("while", starts, [cond, body], **op.attrs), slots)
+
+    def _starts(self, op: Op, slots: Sequence[int]) -> list[Value]:
+        inits = loop_slots(op)[0]
+        tangents = [self._or_zeros(inits[k]) for k in slots]
+        return [self.primal.get(a, a) for a in inits] + tangents
+
+    def _body(self, op: Op, slots: Sequence[int], index: list[Value]) -> Block:
+        body = op.regions[-1]
+        carried = [Value(r.type, p.name) for r, p in zip(op.results, loop_slots(op)[1], strict=True)]
+        dots = [Value(op.results[k].type) for k in slots]
+        tangents: list[Value | None] = [None] * len(body.params)
+        for k, dot in zip(slots, dots, strict=True):
+            tangents[k + len(index)] = dot
+        with self.b.region([*index, *carried, *dots]) as block:
+            results, _ = self.run(body, [*index, *carried], tangents)
+            block.results = results + [self._or_zeros(body.results[k]) for k in slots]
+        return block
+
+    def _finish(self, op: Op, new: Op, slots: Sequence[int]) -> None:
+        """Register the results of a mirrored ``if`` or loop: the primal ones, then the tangents of ``slots``."""
+        for old, value in zip(op.results, new.results, strict=False):
+            value.name = old.name
+            self.primal[old] = value
+        self._set([op.results[k] for k in slots], new.results[len(op.results) :])

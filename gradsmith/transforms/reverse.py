@@ -1,0 +1,260 @@
+"""Reverse mode: the pullback of a block, by a structured walk backwards.
+
+Every active value (it depends on the inputs, and the outputs depend on it) has an adjoint; a structural zero is ``None``.
+A loop becomes a loop over the same iterations backwards. It carries the adjoints of what the loop carries and one
+accumulator for each active value that the body takes from outside; an ``if`` becomes an ``if`` on the same condition.
+Where primal values come from is the affair of :mod:`gradsmith.transforms.save`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from gradsmith import errors
+from gradsmith.ir.builder import Builder, emit, i64, unbroadcast
+from gradsmith.ir.ops import ELEMENTWISE
+from gradsmith.ir.program import Block, Const, Op, Value, free_values
+from gradsmith.ir.types import I64
+from gradsmith.rules import elementwise, linalg, structural
+from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
+from gradsmith.transforms.activity import Activity, defined_inside, loop_slots, reach
+from gradsmith.transforms.edit import replace_values
+from gradsmith.transforms.save import Frame, Saver, Stack
+from gradsmith.transforms.shapes import Shapes
+
+Pullback: TypeAlias = Callable[[Sequence[Value | None]], list[Value | None]]
+Adjoints: TypeAlias = dict[Value, Value]
+
+
+def vjp(b: Builder, block: Block, args: Sequence[Value], wrt: Sequence[int]) -> tuple[list[Value], Pullback]:
+    """Emit the forward sweep of ``block`` and return its results and their pullback.
+
+    ``args`` are the values of the block's parameters, ``wrt`` the positions of those that want an adjoint; other values
+    that the block uses are constants. ``pullback(cotangents)`` takes one cotangent per result (``None``: zero), emits the
+    backward sweep at the builder's place at that time, which is the forward sweep's block or a region after it, and gives
+    one adjoint per ``wrt`` (``None``: zero). It adds to the forward sweep what has to be saved.
+    """
+    with b:
+        args = _distinct(block, args, wrt)
+        start = len(b.block.ops)
+        results = b.inline(block, args)
+    forward, ops = b.block, b.block.ops[start:]
+    inputs = [args[k] for k in wrt]
+
+    def pullback(cotangents: Sequence[Value | None]) -> list[Value | None]:
+        seeds = [(r, g) for r, g in zip(results, cotangents, strict=True) if g is not None]
+        with b:
+            return _Reverse(b, forward, ops, inputs, [r for r, _ in seeds]).run(seeds)
+
+    return results, pullback
+
+
+def _distinct(block: Block, args: Sequence[Value], wrt: Sequence[int]) -> list[Value]:
+    """``args`` with a value of its own for every input, also where the same value comes in twice."""
+    out = list(args)
+    free = set(free_values(block))
+    for k in wrt:
+        ambiguous = isinstance(out[k], Const) or out[k] in free or out.count(out[k]) > 1
+        if ambiguous and structural.is_array(out[k]):
+            out[k] = emit("cast", out[k], dtype=out[k].dtype)
+    return out
+
+
+class _Reverse:
+    """One backward sweep."""
+
+    def __init__(self, b: Builder, block: Block, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]):
+        self.b = b
+        self.ops = ops
+        self.inputs = inputs
+        self.activity = Activity(ops)
+        self.varied = self.activity.varied(v for v in inputs if v.type.inexact)
+        self.active = self.varied & self.activity.useful(outputs)
+        self.shapes = Shapes(ops)
+        self.saver = Saver(b, self.shapes, linear=b.block is block)
+        self.top = Frame(None, block, None, set())
+
+    def run(self, seeds: Iterable[tuple[Value, Value]]) -> list[Value | None]:
+        loc = self.b.loc
+        adjoints: Adjoints = {}
+        for result, g in seeds:
+            self._add(adjoints, result, g)
+        self._walk(self.top, self.ops, adjoints)
+        self.b.loc = loc
+        return [adjoints.get(v) for v in self.inputs]
+
+    def _walk(self, frame: Frame, ops: Sequence[Op], adjoints: Adjoints) -> None:
+        """Add to ``adjoints`` what flows backwards through ``ops``."""
+        for op in reversed(ops):
+            g = [adjoints.get(r) for r in op.results]
+            if all(a is None for a in g):
+                continue
+            self.b.loc = op.loc
+            if op.name == "if":
+                self._if(frame, op, adjoints)
+            elif op.regions:
+                self._loop(frame, op, adjoints)
+            else:
+                for operand, contribution in zip(op.args, self._pullback(op, g), strict=False):
+                    self._add(adjoints, operand, contribution)
+
+    def _pullback(self, op: Op, g: Sequence[Value | None]) -> Sequence[Contribution]:
+        wanted = [a in self.active for a in op.args]
+        if op.name in ELEMENTWISE:
+            assert g[0] is not None
+            parts = elementwise.pullback(op, g[0], wanted)
+            return [p if p is None else self._operand_shape(p, a, op) for p, a in zip(parts, op.args, strict=True)]
+        if op.name == "host":
+            return linalg.pullback(op, g, wanted)
+        rule = structural.PULLBACKS.get(op.name)
+        if rule is None:
+            raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
+        return rule(op, g, wanted)
+
+    def _operand_shape(self, part: Value, operand: Value, op: Op) -> Value:
+        """An adjoint in the shape of an elementwise result, summed to the shape of an operand."""
+        return part if self.shapes.same(operand, op.result) else unbroadcast(part, operand)
+
+    def _add(self, adjoints: Adjoints, value: Value, contribution: Contribution) -> None:
+        """Add a contribution to the adjoint of ``value``."""
+        if contribution is None or value not in self.active:
+            return
+        present = adjoints.get(value)
+        if isinstance(contribution, Scatter | SequenceScatter):
+            total = contribution.into(present, value)
+        else:
+            total = contribution if present is None else emit("add", present, contribution)
+        if value.name and not total.name and total.op is not None and not isinstance(total, Const):
+            total.name = f"{value.name}_bar"
+        adjoints[value] = total
+
+    def _accumulated(self, body: Block, ends: Iterable[Value]) -> list[Value]:
+        """The active values from outside that receive contributions in a region whose results ``ends`` have adjoints."""
+        reached = reach(self.activity.backward, ends, within=defined_inside(body))
+        return [v for v in free_values(body) if v in reached and v in self.active]
+
+    # Control flow -----------------------------------------------------------------------------------------------------
+
+    def _loop(self, frame: Frame, op: Op, adjoints: Adjoints) -> None:
+        inits, params = loop_slots(op)
+        body = op.regions[-1]
+        slots = [k for k, r in enumerate(op.results) if r in self.active]
+        outer = self._accumulated(body, [body.results[k] for k in slots])
+        starts = [adjoints.get(op.results[k]) or zeros_like(op.results[k]) for k in slots]
+        starts += [adjoints.get(v) or zeros_like(v) for v in outer]
+        if op.name == "for":
+            bounds, backwards = list(op.args[:3]), not op.attrs.get("reverse", False)
+        else:
+            bounds, backwards = [i64(0), self.saver.count_iterations(frame, op), i64(1)], True
+
+        index = Value(I64, "i")
+        carried = [Value(v.type) for v in starts]
+        inner = Frame.of(op, body, frame, index)
+        with self.b.region([index, *carried]) as backward:
+            local = dict(zip(outer, carried[len(slots) :], strict=True))
+            for k, g in zip(slots, carried, strict=False):
+                self._add(local, body.results[k], g)
+            self._walk(inner, list(body.ops), local)
+            self.b.loc = op.loc
+            backward.results = [self._or_zeros(local, params[k]) for k in slots] + [local[v] for v in outer]
+        self.saver.resolve(inner, backward)
+        total = self._emit_loop(frame, inner, bounds, starts, backward, backwards)
+        for v, g in zip(outer, total[len(slots) :], strict=True):
+            adjoints[v] = g
+        for k, g in zip(slots, total, strict=False):
+            self._add(adjoints, inits[k], g)
+
+    def _or_zeros(self, adjoints: Adjoints, value: Value) -> Value:
+        return adjoints[value] if value in adjoints else zeros_like(value)
+
+    def _emit_loop(
+        self, frame: Frame, inner: Frame, bounds: list[Value], starts: list[Value], backward: Block, backwards: bool
+    ) -> list[Value]:
+        """Emit the backward loop; returns what the values that start as ``starts`` are in the end."""
+        final = list(starts)
+        varying = _drop_invariant(backward, final)
+        inits = [final[k] for k in varying]
+        pure = not inner.stacks and all(_accumulates(backward, p) for p in backward.params[1:])
+        for stack, (entry, leaving) in inner.stacks.items():
+            backward.params.append(entry)
+            backward.results.append(leaving)
+            inits.append(frame.stacks[stack][1] if stack in frame.stacks else stack.entry)
+        if not backward.results:
+            return final
+        op = self.b.emit_control("for", [*bounds, *inits], [backward], reverse=backwards and not pure)
+        for position, k in enumerate(varying):
+            final[k] = op.results[position]
+        for stack, result in zip(inner.stacks, op.results[len(varying) :], strict=True):
+            if stack in frame.stacks:
+                frame.stacks[stack][1] = result
+        return final
+
+    def _if(self, frame: Frame, op: Op, adjoints: Adjoints) -> None:
+        ends = [k for k, r in enumerate(op.results) if r in adjoints]
+        outer: dict[Value, None] = {}
+        for region in op.regions:
+            outer.update(dict.fromkeys(self._accumulated(region, [region.results[k] for k in ends])))
+        inner, backward = [], []
+        for region in op.regions:
+            branch = Frame.of(op, region, frame)
+            with self.b.region() as block:
+                local = {v: adjoints[v] for v in outer if v in adjoints}
+                for k in ends:
+                    self._add(local, region.results[k], adjoints[op.results[k]])
+                self._walk(branch, list(region.ops), local)
+                self.b.loc = op.loc
+                block.results = [self._or_zeros(local, v) for v in outer]
+            inner.append(branch)
+            backward.append(block)
+        for branch, block in zip(inner, backward, strict=True):
+            self.saver.resolve(branch, block)
+        stacks = self._join_stacks(inner, backward)
+        if not backward[0].results:
+            return
+        new = self.b.emit_control("if", op.args, backward)
+        adjoints.update(zip(outer, new.results, strict=False))
+        for stack, result in zip(stacks, new.results[len(outer) :], strict=True):
+            if stack in frame.stacks:
+                frame.stacks[stack][1] = result
+
+    def _join_stacks(self, branches: Sequence[Frame], backward: Sequence[Block]) -> list[Stack]:
+        """Add what the branches have popped to the results of both."""
+        stacks = [(stack, entry) for branch in branches for stack, (entry, _) in branch.stacks.items()]
+        for stack, entry in stacks:
+            for branch, block in zip(branches, backward, strict=True):
+                block.results.append(branch.stacks[stack][1] if stack in branch.stacks else entry)
+        return [stack for stack, _ in stacks]
+
+
+def _drop_invariant(body: Block, starts: list[Value]) -> list[int]:
+    """Stop carrying what the body does not change; returns the positions of what is still carried."""
+    kept = [k for k, (p, r) in enumerate(zip(body.params[1:], body.results, strict=True)) if p is not r]
+    dropped = {p: starts[k] for k, p in enumerate(body.params[1:]) if k not in kept}
+    body.params = [body.params[0], *(body.params[1 + k] for k in kept)]
+    body.results = [body.results[k] for k in kept]
+    replace_values(body, dropped)
+    return kept
+
+
+def _accumulates(body: Block, param: Value) -> bool:
+    """Whether all that happens to ``param`` on its way to the same place of the results is that something is added."""
+    params = body.params[-len(body.results) :] if body.results else []
+    value = param
+    while True:
+        users = [op for op in body.ops if value in op.args or any(value in free_values(r) for r in op.regions)]
+        if not users:
+            return [r for r in body.results if r is value] == [value] and body.results[params.index(param)] is value
+        if len(users) > 1 or value in body.results or users[0].args.count(value) != 1:
+            return False
+        (op,) = users
+        at = op.args.index(value) if value in op.args else -1
+        if op.name == "add" or (op.name in ("sub", "add_at") and at == 0):
+            value = op.result
+        elif op.name == "for" and at >= 3 and not any(value in free_values(r) for r in op.regions):
+            inner = op.regions[0]
+            if not _accumulates(inner, inner.params[at - 2]):
+                return False
+            value = op.results[at - 3]
+        else:
+            return False

@@ -1,0 +1,255 @@
+"""Symbolic lengths of axes: what a ``dim`` is in terms of values known earlier.
+
+An expression is a nested tuple: ``("const", n)``, ``("value", v)`` (an integer scalar), ``("dim", x, axis)`` (nothing
+more is known), ``("broadcast", a, b)``, ``("clamp", i, n)`` (a slice bound brought into ``0 … n``) or an elementwise
+integer operation on expressions. Equal expressions are equal lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gradsmith.ir.builder import elementwise, emit, i64, where
+from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
+from gradsmith.ir.program import Const, Op, Value
+from gradsmith.ir.types import ArrayType
+from gradsmith.transforms.activity import loop_slots
+
+Expr: TypeAlias = tuple[Any, ...]
+_ARITHMETIC = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b,
+    "maximum": max,
+    "minimum": min,
+}
+
+
+def const(n: int) -> Expr:
+    return ("const", int(n))
+
+
+def arithmetic(name: str, a: Expr, b: Expr) -> Expr:
+    """An integer operation on two expressions, done now if both are constants."""
+    if a[0] == b[0] == "const" and not (name == "floordiv" and b[1] == 0):
+        return const(_ARITHMETIC[name](a[1], b[1]))
+    return (name, a, b)
+
+
+def broadcast(a: Expr, b: Expr) -> Expr:
+    if a == b or b == const(1):
+        return a
+    if a[0] == "const":
+        return b if a[1] == 1 else a
+    return b if b[0] == "const" else ("broadcast", a, b)
+
+
+def clamp(bound: Expr, n: Expr) -> Expr:
+    if bound[0] == "const":
+        low = arithmetic("maximum", arithmetic("add", n, bound), const(0))
+        return low if bound[1] < 0 else arithmetic("minimum", bound, n)
+    return ("clamp", bound, n)
+
+
+def atoms(expr: Expr) -> Iterator[Value]:
+    """The Values an expression is made of."""
+    for part in expr[1:]:
+        if isinstance(part, Value):
+            yield part
+        elif isinstance(part, tuple):
+            yield from atoms(part)
+
+
+def evaluate(expr: Expr) -> Value:
+    """Emit the operations that compute ``expr``."""
+    head, *rest = expr
+    if head == "const":
+        return i64(rest[0])
+    if head == "value":
+        return rest[0]
+    if head == "dim":
+        return emit("dim", rest[0], axis=rest[1])
+    a, b = map(evaluate, rest)
+    if head == "broadcast":
+        return where(elementwise("eq", a, 1), b, a)
+    if head == "clamp":
+        return where(a < 0, elementwise("maximum", a + b, 0), elementwise("minimum", a, b))
+    return elementwise(head, a, b)
+
+
+class Shapes:
+    """Lengths of the axes of the values defined by ``ops`` and by the regions below."""
+
+    def __init__(self, ops: Iterable[Op]):
+        self._known: dict[Any, Expr] = {}
+        self._loop_of: dict[Value, Op] = {}
+        self._register(ops)
+
+    def _register(self, ops: Iterable[Op]) -> None:
+        for op in ops:
+            if op.name in ("for", "while"):
+                self._loop_of.update(dict.fromkeys(loop_slots(op)[1], op))
+            for region in op.regions:
+                self._register(region.ops)
+
+    def dim(self, x: Value, axis: int) -> Expr:
+        """The length of ``axis`` of ``x``."""
+        key = (x, axis)
+        if key not in self._known:
+            loop = self._loop_of.get(x) or (x.op if x.op is not None and x.op.name in ("for", "while") else None)
+            if loop is not None and ("loop", loop) not in self._known:
+                self._assume_invariant(loop)
+            if key not in self._known:
+                self._known[key] = self._dim(x, axis) or ("dim", x, axis)
+        return self._known[key]
+
+    def shape(self, x: Value) -> list[Expr]:
+        return [self.dim(x, k) for k in range(x.ndim)]
+
+    def same(self, x: Value, y: Value) -> bool:
+        """Whether ``x`` and ``y`` are known to have equal shapes."""
+        return x.ndim == y.ndim and self.shape(x) == self.shape(y)
+
+    def integer(self, v: Value) -> Expr:
+        """An integer scalar as an expression."""
+        if isinstance(v, Const):
+            return const(v.data)
+        op = v.op
+        if op is not None and op.name == "dim":
+            return self.dim(op.args[0], op.attrs["axis"])
+        if op is not None and op.name in _ARITHMETIC:
+            return arithmetic(op.name, *map(self.integer, op.args))
+        return ("value", v)
+
+    def _assume_invariant(self, loop: Op) -> None:
+        """Assume that what ``loop`` carries keeps its shape; withdraw the assumption where the body breaks it."""
+        inits, params = loop_slots(loop)
+        ends = loop.regions[-1].results
+        slots = [
+            (init, param, end, result, axis)
+            for init, param, end, result in zip(inits, params, ends, loop.results, strict=True)
+            if isinstance(param.type, ArrayType)
+            for axis in range(param.ndim)
+        ]
+        self._known["loop", loop] = const(0)
+        assumed = {(p, a): self.dim(init, a) for init, p, _, _, a in slots}
+        before = dict(self._known)
+        while True:
+            self._known = {**before, **assumed}
+            broken = [
+                (p, a)
+                for _, p, end, _, a in slots
+                if assumed[p, a] != ("dim", p, a) and self.dim(end, a) != assumed[p, a]
+            ]
+            if not broken:
+                break
+            assumed.update({(p, a): ("dim", p, a) for p, a in broken})
+        for _, p, _, result, axis in slots:
+            self._known[result, axis] = (
+                ("dim", result, axis) if assumed[p, axis] == ("dim", p, axis) else assumed[p, axis]
+            )
+
+    def _dim(self, x: Value, axis: int) -> Expr | None:
+        if isinstance(x, Const):
+            return const(np.shape(x.data)[axis])
+        op = x.op
+        if op is None:
+            return None
+        if op.name in ELEMENTWISE:
+            return self._elementwise(op, axis)
+        if op.name == "if":
+            k = op.results.index(x)
+            one, other = (self.dim(region.results[k], axis) for region in op.regions)
+            return one if one == other else None
+        rule = _RULES.get(op.name)
+        return rule(self, op, axis) if rule else None
+
+    def _elementwise(self, op: Op, axis: int) -> Expr:
+        ndim = op.result.ndim
+        length = const(1)
+        for arg in op.args:
+            if arg.ndim > ndim - 1 - axis:
+                length = broadcast(length, self.dim(arg, axis - ndim + arg.ndim))
+        return length
+
+    def _first_operand(self, op: Op, axis: int) -> Expr:
+        return self.dim(op.args[0], axis)
+
+    def _given(self, op: Op, axis: int) -> Expr:
+        return self.integer(op.args[1 + axis])
+
+    def _transpose(self, op: Op, axis: int) -> Expr:
+        return self.dim(op.args[0], op.attrs["perm"][axis])
+
+    def _reduction(self, op: Op, axis: int) -> Expr:
+        axes = op.attrs["axes"]
+        if op.attrs.get("keepdims"):
+            return const(1) if axis in axes else self.dim(op.args[0], axis)
+        return self.dim(op.args[0], [k for k in range(op.args[0].ndim) if k not in axes][axis])
+
+    def _arg_reduction(self, op: Op, axis: int) -> Expr:
+        return self.dim(op.args[0], axis + (axis >= op.attrs["axis"]))
+
+    def _concatenate(self, op: Op, axis: int) -> Expr:
+        if axis != op.attrs["axis"]:
+            return self.dim(op.args[0], axis)
+        length = const(0)
+        for arg in op.args:
+            length = arithmetic("add", length, self.dim(arg, axis))
+        return length
+
+    def _matmul(self, op: Op, axis: int) -> Expr | None:
+        x, y = op.args
+        if x.ndim == 2 and y.ndim <= 2:
+            return self.dim(x, 0) if axis == 0 else self.dim(y, 1)
+        return self.dim(y, 1) if x.ndim == 1 and y.ndim == 2 else None
+
+    def _index(self, op: Op, axis: int) -> Expr | None:
+        """The length of an axis of ``x[...]`` without array entries."""
+        source = position = 0
+        for entry, args, consumed in consumed_axes(op.attrs["spec"], op.args[1:]):
+            if entry in ("a", "m"):
+                return None
+            if entry != "i":
+                if position == axis:
+                    return const(1) if entry == "n" else self._sliced(op.args[0], source, entry, args)
+                position += 1
+            source += consumed
+        return None
+
+    def _sliced(self, x: Value, axis: int, entry: Any, args: list[Value]) -> Expr | None:
+        n = self.dim(x, axis)
+        if entry == ":":
+            return n
+        given = iter(args)
+        start, stop, step = (self.integer(next(given)) if present else None for present in entry[1:])
+        if step is not None and step[0] != "const":
+            return None
+        stride = 1 if step is None else step[1]
+        if stride == -1 and start is None and stop is None:
+            return n
+        if stride < 1:
+            return None
+        low = clamp(start, n) if start else const(0)
+        high = clamp(stop, n) if stop else n
+        length = high if low == const(0) else arithmetic("maximum", arithmetic("sub", high, low), const(0))
+        if stride == 1:
+            return length
+        return arithmetic("floordiv", arithmetic("add", length, const(stride - 1)), const(stride))
+
+
+_RULES: dict[str, Any] = {
+    **dict.fromkeys(["set", "add_at", "cumsum", "cumprod"], Shapes._first_operand),
+    **dict.fromkeys(["full", "reshape", "broadcast_to", "unbroadcast"], Shapes._given),
+    "iota": lambda self, op, axis: self.integer(op.args[0]),
+    "transpose": Shapes._transpose,
+    **dict.fromkeys(["sum", "prod", "max", "min", "any", "all"], Shapes._reduction),
+    **dict.fromkeys(["argmax", "argmin"], Shapes._arg_reduction),
+    "concatenate": Shapes._concatenate,
+    "matmul": Shapes._matmul,
+    "index": Shapes._index,
+}
