@@ -313,7 +313,7 @@ def why_missed(f: Fit) -> str:
 def print_table(fits: Sequence[Fit]) -> None:
     print("                                        evaluations of       one Jacobian [µs]")
     print("problem   difficulty  start   digits   model  Jacobian   gradsmith  2-point  ratio")
-    print("─" * 85)
+    print("-" * 85)
     for f in fits:
         name, difficulty = (f.problem.name, f.problem.difficulty) if f.start == 1 else ("", "")
         exact, differences = f.jacobian_seconds, f.difference_seconds
