@@ -286,23 +286,31 @@ def logical_not(x: Any) -> Any:
 def inplace(symbol: str, target: Array, y: Any) -> Array:
     """``target symbol= y``: writes the array's cell, so every name and view of it sees the new elements."""
     y = operand(y)
+    old = fresh(target.value)
     if symbol == "@":
-        new = binary("@", target, y).value
+        new = binary("@", old, y).value
     else:
-        new = ufunc_value(BINARY[symbol][0], target, y)
-    assign(target, new, f"{BINARY[symbol][0].__name__}")
+        new = ufunc_value(BINARY[symbol][0], old, y)
+    assign(target, new, BINARY[symbol][0].__name__, old.cell.value)
     return target
 
 
-def assign(target: Array, new: Value, what: str) -> None:
-    """Write ``new`` over the elements of ``target`` as an in-place operation of NumPy does (same_kind casts only)."""
+def assign(target: Array, new: Value, what: str, old: Value | None = None) -> None:
+    """Write ``new`` over the elements of ``target`` as an in-place operation of NumPy does (same_kind casts only).
+
+    ``old``: the present elements, if they were read already.
+    """
     if not np.can_cast(new.dtype, target.dtype, "same_kind"):
-        raise TypeError(f"Cannot cast ufunc '{what}' output from {new.dtype!r} to {target.dtype!r} with casting rule 'same_kind'")
+        raise TypeError(
+            f"Cannot cast ufunc '{what}' output from {new.dtype!r} to {target.dtype!r} with casting rule 'same_kind'"
+        )
     if new.ndim > target.ndim:
         raise ValueError(f"non-broadcastable output operand with {target.ndim} dimensions for a result with {new.ndim}")
+    old = target.value if old is None else old
+    shaped = _same_shape(new, old)
     new = ir.cast(new, target.dtype)
-    if target.ndim and not _same_shape(new, target.value):
-        new = ir.set_at(target.value, new, [":"] * target.ndim)
+    if target.ndim and not shaped:
+        new = ir.set_at(old, new, [":"] * target.ndim)
     st.current().write_array(target, new)
 
 

@@ -6,14 +6,15 @@ Catalogue code reaches the running stage with :func:`current` and turns front-en
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend.heap import Heap, Slot
-from gradsmith.frontend.values import Array, Scalar, Symbolic, fresh, is_weak
+from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, fresh, is_weak
 from gradsmith.ir import builder as ir
 from gradsmith.ir import interpreter
 from gradsmith.ir.ops import CONTROL
@@ -56,7 +57,13 @@ class Stage:
         self._clean: set[Value] = set()
         self._arrays: dict[int, tuple[np.ndarray, Array]] = {}
         self._assumed: set[tuple[int, str]] = set()
-        self.depth = 0
+        self.lifted: dict[Any, tuple[Any, Any]] = {}  # outside places that were read: (what was found, its stand-in)
+        self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
+        self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
+        self.duplications = 0  # branches with their continuation staged twice, around the present place
+        self.calls = 0  # how many calls were staged
+        self.frames: list[Any] = []  # the staged calls that are running, outermost first
+        self.depth = 0  # structured regions around the present place
 
     def __enter__(self) -> Stage:
         stack = _stages()
@@ -225,6 +232,39 @@ class Stage:
         """Whether a symbolic ``x`` depends on no input at all, so that Python may compute with it while staging."""
         return isinstance(x, Scalar | Array) and not self._has_inputs(x.value)
 
+    # ---- regions ------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> tuple[int, int]:
+        """The present place in the block and in the journal, for :meth:`restore`."""
+        return len(self.builder.block.ops), self.heap.mark()
+
+    def restore(self, point: tuple[int, int]) -> None:
+        """Take back all operations and heap writes since ``point``, which was taken in the same block."""
+        del self.builder.block.ops[point[0] :]
+        self.heap.rollback(point[1])
+
+    @contextmanager
+    def region(self, params: Sequence[Value] = ()) -> Iterator[Block]:
+        """A block of a structured operation as the place to emit into."""
+        loc, frames = self.builder.loc, len(self.frames)
+        self.depth += 1
+        try:
+            with self.builder.region(params) as block:
+                yield block
+        finally:
+            self.depth -= 1
+            self.builder.loc = loc
+            del self.frames[frames:]
+
+    @contextmanager
+    def reopen(self, block: Block) -> Iterator[None]:
+        """Emit at the end of ``block`` again."""
+        outer, self.builder.block = self.builder.block, block
+        try:
+            yield
+        finally:
+            self.builder.block = outer
+
     # ---- checks -------------------------------------------------------------------------------------------------
 
     def check(self, condition: Any, error: type, message: str, *args: Any) -> None:
@@ -303,6 +343,8 @@ def _stack(items: Sequence[Any]) -> Value:
     """``numpy.array(items)``."""
     if not items:
         return Const(np.array([]))
+    if isinstance(items[0], Grown):
+        return ir.emit("seq_stack", items[0].seq)
     if not any(isinstance(i, Symbolic | list | tuple) for i in items):
         return Const(np.array(items))
     values = [as_value(i) for i in items]

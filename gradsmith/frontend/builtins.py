@@ -1,0 +1,575 @@
+"""Python's builtins, and methods of lists, dicts and sets, called in staged code."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import types
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend import arithmetic, iterables, objects
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.heap import MISSING, Slot
+from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import (
+    Array,
+    Cell,
+    Grown,
+    Maybe,
+    Scalar,
+    Symbolic,
+    contains_symbolic,
+    dtype_of,
+    fresh,
+    is_number,
+    is_weak,
+)
+from gradsmith.ir import builder as ir
+
+_BUILTINS: dict[Any, Callable[..., Any]] = {}
+
+
+def find(f: Any) -> Callable[..., Any] | None:
+    """The staged version of a builtin (taking the stage first), or None."""
+    try:
+        return _BUILTINS.get(f)
+    except TypeError:
+        return None
+
+
+def _staged(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
+        for f in functions:
+            _BUILTINS[f] = implementation
+        return implementation
+
+    return register
+
+
+def _call(stage: Stage, f: Any, *args: Any) -> Any:
+    from gradsmith.frontend.calls import call
+
+    return call(stage, f, args, {})
+
+
+# ---- types and attributes -------------------------------------------------------------------------------------------
+
+
+@_staged(isinstance)
+def _isinstance(stage: Stage, x: Any, kinds: Any) -> bool:
+    if isinstance(x, Symbolic):
+        return issubclass(objects.python_type(x), kinds)
+    return isinstance(x, kinds)
+
+
+@_staged(type)
+def _type(stage: Stage, x: Any, *rest: Any) -> Any:
+    return type(x, *rest) if rest else objects.python_type(x)
+
+
+@_staged(callable)
+def _callable(stage: Stage, x: Any) -> bool:
+    return isinstance(x, objects.Method) or (callable(x) and not isinstance(x, Symbolic))
+
+
+@_staged(getattr)
+def _getattr(stage: Stage, x: Any, name: str, *default: Any) -> Any:
+    try:
+        return objects.getattr_(stage, x, name)
+    except AttributeError:
+        if default:
+            return default[0]
+        raise
+
+
+@_staged(hasattr)
+def _hasattr(stage: Stage, x: Any, name: str) -> bool:
+    return hasattr(objects.python_type(x) if isinstance(x, Symbolic) else x, name)
+
+
+@_staged(setattr)
+def _setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
+    objects.setattr_(stage, x, name, value)
+
+
+@_staged(object.__setattr__)
+def _object_setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
+    stage.heap.write(Slot("attr", x, name), value)
+
+
+@_staged(id)
+def _id(stage: Stage, x: Any) -> int:
+    return id(x.cell) if isinstance(x, Array) and not x.views else id(x)
+
+
+# ---- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _scalar(x: Any, what: str) -> Any:
+    """A symbolic number from a symbolic number or an array of one element."""
+    if isinstance(x, Array):
+        size = ir.shape(x.value)
+        stage = st.current()
+        for n in size:
+            stage.check(
+                arithmetic.python_number(arithmetic.fold("eq", [n, ir.i64(1)])),
+                TypeError,
+                f"only length-1 arrays can be converted to Python scalars ({what})",
+            )
+        return Scalar(ir.reshape(x.value, []) if x.ndim else x.value, weak=False)
+    return x
+
+
+@_staged(float)
+def _float(stage: Stage, x: Any = 0.0) -> Any:
+    if not isinstance(x, Symbolic):
+        method = getattr(type(x), "__float__", None)
+        return _call(stage, method, x) if isinstance(method, types.FunctionType) else float(x)
+    x = _scalar(x, "float")
+    if x.dtype.kind == "c":
+        raise TypeError("float() argument must be a string or a real number, not 'complex'")
+    return arithmetic.python_number(ir.cast(x.value, np.float64))
+
+
+@_staged(complex)
+def _complex(stage: Stage, re: Any = 0.0, im: Any = 0.0) -> Any:
+    if not isinstance(re, Symbolic) and not isinstance(im, Symbolic):
+        return complex(re, im)
+    re, im = _scalar(re, "complex"), _scalar(im, "complex")
+    if im == 0.0 and not isinstance(im, Symbolic):
+        return arithmetic.python_number(st.as_value(re, np.complex128))
+    if dtype_of(re).kind == "c" or dtype_of(im).kind == "c":
+        return arithmetic.binary("+", re, arithmetic.binary("*", im, 1j))
+    return arithmetic.python_number(ir.emit("complex", st.as_value(re, np.float64), st.as_value(im, np.float64)))
+
+
+@_staged(int)
+def _int(stage: Stage, x: Any = 0, *base: Any) -> Any:
+    if not isinstance(x, Symbolic):
+        return int(x, *base)
+    return arithmetic.python_number(ir.cast(_scalar(x, "int").value, np.int64))
+
+
+@_staged(bool, operator.truth)
+def _bool(stage: Stage, x: Any = False) -> Any:
+    return objects.truth(stage, x)
+
+
+@_staged(operator.not_)
+def _not(stage: Stage, x: Any) -> Any:
+    return arithmetic.logical_not(objects.truth(stage, x))
+
+
+@_staged(operator.index)
+def _index(stage: Stage, x: Any) -> Any:
+    return st.integer(st.index_value(x)) if isinstance(x, Symbolic) else operator.index(x)
+
+
+@_staged(abs, operator.abs)
+def _abs(stage: Stage, x: Any) -> Any:
+    if not isinstance(x, Symbolic):
+        method = getattr(type(x), "__abs__", None)
+        return _call(stage, method, x) if isinstance(method, types.FunctionType) else stage.wrap(abs(x))
+    if is_weak(x):
+        value = x.value if x.dtype.kind != "b" else ir.cast(x.value, np.int64)
+        return arithmetic.python_number(ir.elementwise("abs", value))
+    return arithmetic.ufunc(np.absolute, x)
+
+
+@_staged(round)
+def _round(stage: Stage, x: Any, digits: Any = None) -> Any:
+    if not isinstance(x, Symbolic):
+        return round(x, digits)
+    if digits is None:
+        value = x.value if x.dtype.kind in "iub" else ir.elementwise("rint", x.value)
+        return arithmetic.python_number(ir.cast(value, np.int64))
+    rounded = objects.call_catalogue(np.round, x, digits)
+    return Scalar(rounded.value, is_weak(x)) if isinstance(rounded, Scalar) else rounded
+
+
+@_staged(divmod)
+def _divmod(stage: Stage, x: Any, y: Any) -> Any:
+    return objects.binary(stage, "//", x, y), objects.binary(stage, "%", x, y)
+
+
+@_staged(pow)
+def _pow(stage: Stage, x: Any, y: Any, modulus: Any = None) -> Any:
+    power = objects.binary(stage, "**", x, y)
+    return power if modulus is None else objects.binary(stage, "%", power, modulus)
+
+
+@_staged(sum)
+def _sum(stage: Stage, xs: Any, start: Any = 0) -> Any:
+    if isinstance(xs, Array) or (isinstance(xs, list) and objects._is_grown(xs)):
+        total = objects.call_catalogue(np.sum, fresh(st.as_value(xs)), axis=0)
+        if isinstance(xs, list) and xs[0].weak and isinstance(total, Scalar):
+            total = Scalar(total.value, weak=True)
+        return total if not isinstance(start, Symbolic) and start == 0 else objects.binary(stage, "+", start, total)
+    total = start
+    for x in objects.iterate(stage, xs):
+        total = objects.binary(stage, "+", total, x)
+    return total
+
+
+def _extreme(symbol: str, ufunc: np.ufunc, reduction: Any) -> Callable[..., Any]:
+    def extreme(stage: Stage, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
+        single = len(args) == 1
+        if single and key is None and isinstance(args[0], Array):
+            return objects.call_catalogue(reduction, args[0])
+        if single and isinstance(args[0], list) and objects._is_grown(args[0]):
+            found = objects.call_catalogue(reduction, fresh(st.as_value(args[0])))
+            return Scalar(found.value, args[0][0].weak)
+        items = objects.iterate(stage, args[0]) if single else list(args)
+        if not items:
+            if default is not MISSING:
+                return default
+            raise ValueError(f"{reduction.__name__}() iterable argument is empty")
+        best = items[0]
+        for item in items[1:]:
+            best = pick(stage, best, item, key)
+        return best
+
+    def pick(stage: Stage, a: Any, b: Any, key: Any) -> Any:
+        if key is None and is_number(a) and is_number(b) and (isinstance(a, Scalar) or isinstance(b, Scalar)):
+            weak = is_weak(a) and is_weak(b)
+            dtype = np.result_type(dtype_of(a), dtype_of(b)) if weak else None
+            if dtype is not None:
+                return arithmetic.python_number(arithmetic.fold(ufunc.__name__, [st.as_value(x, dtype) for x in (a, b)]))
+            return arithmetic.ufunc(ufunc, a, b)
+        keys = (a, b) if key is None else (_call(stage, key, a), _call(stage, key, b))
+        t = objects.truth(stage, objects.compare(stage, symbol, keys[1], keys[0]))
+        if isinstance(t, bool):
+            return b if t else a
+        from gradsmith.frontend.flow import branch
+
+        return branch(stage, t.value, lambda: b, lambda: a)
+
+    return extreme
+
+
+_BUILTINS[max] = _extreme(">", np.maximum, np.max)
+_BUILTINS[min] = _extreme("<", np.minimum, np.min)
+
+
+@_staged(any)
+def _any(stage: Stage, xs: Any) -> Any:
+    return _fold_truth(stage, xs, "|", True)
+
+
+@_staged(all)
+def _all(stage: Stage, xs: Any) -> Any:
+    return _fold_truth(stage, xs, "&", False)
+
+
+def _fold_truth(stage: Stage, xs: Any, symbol: str, stop: bool) -> Any:
+    if isinstance(xs, Array) and xs.ndim == 1:
+        return arithmetic.truth(objects.call_catalogue(np.any if stop else np.all, xs))
+    result: Any = not stop
+    for x in objects.iterate(stage, xs):
+        t = objects.truth(stage, x)
+        if t is stop:
+            return stop
+        if isinstance(t, Scalar):
+            result = arithmetic.binary(symbol, result, t) if isinstance(result, Scalar) else t
+    return result
+
+
+# ---- containers and iteration ---------------------------------------------------------------------------------------
+
+
+@_staged(len, operator.length_hint)
+def _len(stage: Stage, x: Any) -> Any:
+    return objects.length(stage, x)
+
+
+@_staged(range)
+def _range(stage: Stage, *args: Any) -> Any:
+    if any(isinstance(a, Symbolic) for a in args):
+        start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1) if len(args) == 2 else args
+        return iterables.Range(start, stop, step)
+    return range(*args)
+
+
+@_staged(zip)
+def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
+    if any(map(iterables.runs_as_loop, xs)):
+        return iterables.Zip([x if _indexable(x) else objects.iterate(stage, x) for x in xs], strict)
+    return stage.heap.born(list(zip(*(objects.iterate(stage, x) for x in xs), strict=strict)))
+
+
+def _indexable(x: Any) -> bool:
+    return isinstance(x, Array | list | tuple | range | iterables.Lazy)
+
+
+@_staged(enumerate)
+def _enumerate(stage: Stage, xs: Any, start: Any = 0) -> Any:
+    if iterables.runs_as_loop(xs):
+        return iterables.Enumerate(xs, start)
+    return stage.heap.born(list(enumerate(objects.iterate(stage, xs), stage.concrete(start))))
+
+
+@_staged(reversed)
+def _reversed(stage: Stage, xs: Any) -> Any:
+    if isinstance(xs, range):
+        return xs[::-1]
+    if iterables.runs_as_loop(xs):
+        return iterables.Reversed(xs)
+    return stage.heap.born(objects.iterate(stage, xs)[::-1])
+
+
+@_staged(map)
+def _map(stage: Stage, f: Any, *xs: Any) -> Any:
+    return _collect(stage, xs[0] if len(xs) == 1 else _zip(stage, *xs), lambda x: _call(stage, f, *(x if len(xs) > 1 else (x,))))
+
+
+@_staged(filter)
+def _filter(stage: Stage, f: Any, xs: Any) -> Any:
+    out = []
+    for x in objects.iterate(stage, xs):
+        t = objects.truth(stage, x if f is None else _call(stage, f, x))
+        if stage.concrete(t):
+            out.append(x)
+    return stage.heap.born(out)
+
+
+def _collect(stage: Stage, xs: Any, f: Callable[[Any], Any]) -> Any:
+    """``[f(x) for x in xs]``."""
+    from gradsmith.frontend.frames import Frame
+    from gradsmith.frontend.loops import for_each
+
+    outer = stage.frames[-1]
+    frame = Frame(stage, outer, outer.globals, outer.cells, outer.function)
+    out = frame.vars["%list"] = stage.heap.born([])
+    for_each(frame, xs, lambda x: container_method(stage, out, "append", [f(x)], {}))
+    return out
+
+
+@_staged(list)
+def _list(stage: Stage, xs: Any = ()) -> Any:
+    if isinstance(xs, list):
+        return stage.heap.born(list(xs))
+    if iterables.runs_as_loop(xs) and not isinstance(xs, range):
+        return _collect(stage, xs, lambda x: x)
+    return stage.heap.born(objects.iterate(stage, xs))
+
+
+@_staged(tuple)
+def _tuple(stage: Stage, xs: Any = ()) -> Any:
+    return tuple(objects.iterate(stage, xs))
+
+
+@_staged(set, frozenset)
+def _set(stage: Stage, xs: Any = ()) -> Any:
+    return stage.heap.born({st.static(x) for x in objects.iterate(stage, xs)})
+
+
+@_staged(dict)
+def _dict(stage: Stage, *args: Any, **kwargs: Any) -> Any:
+    if args and not isinstance(args[0], dict):
+        args = ([tuple(objects.iterate(stage, pair)) for pair in objects.iterate(stage, args[0])],)
+    return stage.heap.born(dict(*args, **kwargs))
+
+
+@_staged(iter)
+def _iter(stage: Stage, xs: Any) -> Any:
+    return iter(objects.iterate(stage, xs))
+
+
+@_staged(sorted)
+def _sorted(stage: Stage, xs: Any, key: Any = None, reverse: Any = False) -> Any:
+    items = objects.iterate(stage, xs)
+    keys = items if key is None else [_call(stage, key, x) for x in items]
+    if not contains_symbolic(keys):
+        order = sorted(range(len(items)), key=lambda k: keys[k], reverse=stage.concrete(reverse))
+        return stage.heap.born([items[k] for k in order])
+    if key is not None or not all(map(is_number, items)):
+        raise UnsupportedCode("sorted() by run-time keys; use np.argsort")
+    ordered = objects.call_catalogue(np.sort, fresh(st.as_value(items)))
+    weak = all(map(is_weak, items))
+    out = [Scalar(objects.getitem(stage, ordered, k).value, weak) for k in range(len(items))]
+    return stage.heap.born(out[::-1] if stage.concrete(reverse) else out)
+
+
+@_staged(slice)
+def _slice(stage: Stage, *args: Any) -> Any:
+    return slice(*args)
+
+
+@_staged(functools.reduce)
+def _reduce(stage: Stage, f: Any, xs: Any, *initial: Any) -> Any:
+    items = [*initial, *objects.iterate(stage, xs)]
+    total = items[0]
+    for x in items[1:]:
+        total = _call(stage, f, total, x)
+    return total
+
+
+@_staged(copy.copy)
+def _copy(stage: Stage, x: Any) -> Any:
+    if isinstance(x, Array):
+        return fresh(x.value)
+    if isinstance(x, Symbolic):
+        return x
+    return stage.heap.born(copy.copy(x))
+
+
+@_staged(copy.deepcopy)
+def _deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
+    def copied(y: Any) -> Any:
+        if isinstance(y, Array):
+            known = memory.get(id(y.cell))
+            cell = memory[id(y.cell)] = known or Cell(y.cell.value, y.cell.contiguous)
+            return Array(cell, y.views)
+        if isinstance(y, Scalar | Grown | Maybe):
+            return y
+        if id(y) in memory:
+            return memory[id(y)]
+        if type(y) is list:
+            out: Any = memory.setdefault(id(y), stage.heap.born([]))
+            out += map(copied, y)
+            return out
+        if type(y) is tuple:
+            return tuple(map(copied, y))
+        if type(y) is dict:
+            return stage.heap.born({copied(k): copied(v) for k, v in y.items()})
+        if not contains_symbolic(y) or not hasattr(y, "__dict__"):
+            return copy.deepcopy(y)
+        out = memory.setdefault(id(y), stage.heap.born(object.__new__(type(y))))
+        for k, v in y.__dict__.items():
+            object.__setattr__(out, k, copied(v))
+        return out
+
+    memory: dict[int, Any] = {}
+    return copied(x)
+
+
+# ---- text and effects -----------------------------------------------------------------------------------------------
+
+
+@_staged(str, repr, format)
+def _str(stage: Stage, x: Any = "", spec: str = "") -> Any:
+    if isinstance(x, Symbolic | objects.Text):
+        return objects.format_pieces([(x, 0, spec)])
+    return format(x, spec) if spec else str(x)
+
+
+_BUILTINS[repr] = lambda stage, x: objects.format_pieces([(x, 114, "")])
+
+
+@_staged(print)
+def _print(stage: Stage, *args: Any, **kwargs: Any) -> None:
+    warnings.warn(
+        f"print() at {stage.loc} is skipped: a compiled derivative does not print; print inside the undifferentiated function",
+        stacklevel=2,
+    )
+
+
+def _operator(symbol: str) -> Callable[..., Any]:
+    return lambda stage, x, y: objects.compare(stage, symbol, x, y)
+
+
+for _symbol, (_, _function) in arithmetic.BINARY.items():
+    _BUILTINS[_function] = _operator(_symbol)
+_BUILTINS[operator.neg] = lambda stage, x: objects.unary(stage, "-", x)
+_BUILTINS[operator.pos] = lambda stage, x: objects.unary(stage, "+", x)
+_BUILTINS[operator.getitem] = lambda stage, x, key: objects.getitem(stage, x, key)
+_BUILTINS[operator.setitem] = lambda stage, x, key, value: objects.setitem(stage, x, key, value)
+
+
+# ---- methods of containers ------------------------------------------------------------------------------------------
+
+_LIST_MUTATORS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "__setitem__", "__delitem__"})
+_DICT_MUTATORS = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__", "__delitem__"})
+
+
+def container_method(stage: Stage, owner: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a list, dict or set: changes are journalled."""
+    if isinstance(owner, list):
+        return _list_method(stage, owner, name, list(args), kwargs)
+    if isinstance(owner, dict):
+        return _dict_method(stage, owner, name, list(args), kwargs)
+    args = [st.static(a) for a in args]
+    if name in ("add", "discard", "remove", "update", "pop", "clear") and stage.depth:
+        raise UnsupportedCode("changing a set under a run-time condition")
+    return getattr(owner, name)(*args, **kwargs)
+
+
+def _list_method(stage: Stage, x: list[Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    grown = objects._is_grown(x)
+    if name == "append" and grown:
+        return _push(stage, x, args[0])
+    if name == "extend":
+        items = objects.iterate(stage, args[0])
+        if grown:
+            for item in items:
+                _push(stage, x, item)
+            return None
+        args = [items]
+    if name == "copy" and grown:
+        return stage.heap.born(list(x))
+    if grown:
+        raise UnsupportedCode(f"list.{name} on a list that grew in a loop; make an array of it first")
+    if name == "sort":
+        stage.heap.write(Slot("list", x), list(_sorted(stage, x, **kwargs)))
+        return None
+    if name in ("index", "count", "remove", "__contains__") and contains_symbolic([x, args]):
+        return _search(stage, x, name, args[0])
+    if name not in _LIST_MUTATORS:
+        result = getattr(x, name)(*map(st.static, args), **kwargs)
+        return stage.heap.born(result) if isinstance(result, list) else result
+    items = list(x)
+    if name in ("insert", "pop", "__delitem__"):
+        args = [stage.concrete(args[0]), *args[1:]] if args else args
+    result = getattr(items, name)(*args, **kwargs)
+    stage.heap.write(Slot("list", x), items)
+    return result
+
+
+def _push(stage: Stage, x: list[Any], item: Any) -> None:
+    from gradsmith.frontend.joins import JoinFailure
+
+    grown: Grown = x[0]
+    elem = grown.seq.type.elem  # type: ignore[union-attr]
+    value = st.as_value(item)
+    if value.ndim != elem.ndim or np.result_type(value.dtype, elem.dtype) != elem.dtype:  # type: ignore[union-attr]
+        raise JoinFailure(f"a list of {elem} grows by {value.type}")
+    seq = ir.emit("seq_push", grown.seq, ir.cast(value, elem.dtype))  # type: ignore[union-attr]
+    stage.heap.write(Slot("list", x), [Grown(seq, grown.weak and is_weak(item))])
+
+
+def _search(stage: Stage, x: list[Any], name: str, wanted: Any) -> Any:
+    hits = [k for k, item in enumerate(x) if item is wanted or stage.concrete(objects.truth(stage, objects.compare(stage, "==", item, wanted)))]
+    if name == "count":
+        return len(hits)
+    if name == "__contains__":
+        return bool(hits)
+    if not hits:
+        raise ValueError("the value is not in the list")
+    if name == "remove":
+        stage.heap.write(Slot("list", x), x[: hits[0]] + x[hits[0] + 1 :])
+        return None
+    return hits[0]
+
+
+def _dict_method(stage: Stage, x: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if name in ("get", "pop", "setdefault", "__contains__", "__getitem__", "__setitem__", "__delitem__") and args:
+        args[0] = st.static(args[0])
+    if name not in _DICT_MUTATORS:
+        result = getattr(x, name)(*args, **kwargs)
+        if name == "get" and type(result) is Maybe:
+            raise UnsupportedCode("reading a dict entry that only some run-time paths set")
+        return stage.heap.born(result) if isinstance(result, dict) else result
+    after = dict(x)
+    result = getattr(after, name)(*args, **kwargs)
+    for key in [*x, *(k for k in after if k not in x)]:
+        if after.get(key, MISSING) is not x.get(key, MISSING):
+            stage.heap.write(Slot("key", x, key), after.get(key, MISSING))
+    return result
+
+

@@ -1,0 +1,315 @@
+"""Calls in staged code, in order: Python's builtins on symbolic values, the catalogue of library functions, wrappers unwrapped,
+the callee's own source, native Python where nothing symbolic is in reach; else an error that names the function."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
+from gradsmith.frontend import builtins as staged_builtins
+from gradsmith.frontend import catalogue, objects
+from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
+from gradsmith.frontend.frames import Code, Frame, StagedFunction, compiled
+
+from gradsmith.frontend.outside import is_library, lift
+from gradsmith.frontend.stage import Stage, current
+from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
+
+MAX_DEPTH = 900
+MAX_CALLS = 200_000
+
+
+def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``f(*args, **kwargs)`` in staged code."""
+    if isinstance(f, StagedFunction):
+        return call_staged(f, args, kwargs)
+    if isinstance(f, objects.Method):
+        return _implementation(stage, f.implementation, [f.owner, *args], kwargs)
+    if hasattr(f, "__gradsmith_call__"):
+        return f.__gradsmith_call__(stage, args, kwargs)
+    builtin = staged_builtins.find(f)
+    if builtin is not None:
+        return builtin(stage, *args, **kwargs)
+    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list | dict | set) and type(f.__self__) in (list, dict, set):
+        return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
+    implementation = _library(f)
+    if implementation is not None and _goes_through_catalogue(f, args, kwargs):
+        return _implementation(stage, implementation, args, kwargs)
+    return _call_python(stage, f, args, kwargs)
+
+
+def _library(f: Any) -> Callable[..., Any] | None:
+    """What the catalogue has for a library function, method or ufunc method."""
+    found = catalogue.find(f) or catalogue.find_definition(f)
+    if found is None and isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, np.ufunc):
+        from gradsmith.frontend.catalogue.elementwise import ufunc_method
+
+        return ufunc_method(f.__self__, f.__name__)
+    return found
+
+
+def _goes_through_catalogue(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """NumPy makes arrays, which are born cells; a function of plain numbers without symbolic ones is run by Python."""
+    if any(map(contains_symbolic, args)) or any(map(contains_symbolic, kwargs.values())):
+        return True
+    numbers = all(isinstance(a, int | float | complex | str | np.generic | type | None) for a in (*args, *kwargs.values()))
+    return not (numbers and (isinstance(f, np.ufunc | type) or getattr(f, "__module__", "") in ("math", "cmath")))
+
+
+def _implementation(stage: Stage, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    if catalogue.find_definition(implementation) is implementation or implementation in catalogue._DEFINITIONS.values():
+        return call_source(stage, implementation, args, kwargs)
+    loc = stage.builder.loc
+    try:
+        return implementation(*args, **kwargs)
+    finally:
+        stage.builder.loc = loc
+
+
+def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    if isinstance(f, functools.partial):
+        return call(stage, f.func, [*f.args, *args], {**f.keywords, **kwargs})
+    if isinstance(f, types.MethodType):
+        return call(stage, f.__func__, [f.__self__, *args], kwargs)
+    if isinstance(f, functools._lru_cache_wrapper) or hasattr(f, "py_func"):
+        return call(stage, getattr(f, "py_func", None) or f.__wrapped__, args, kwargs)
+    if isinstance(f, types.FunctionType):
+        return _call_function(stage, f, args, kwargs)
+    if isinstance(f, type):
+        return _instantiate(stage, f, args, kwargs)
+    if isinstance(getattr(type(f), "__call__", None), types.FunctionType):
+        return call(stage, type(f).__call__, [f, *args], kwargs)
+    return _native(stage, f, args, kwargs)
+
+
+def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    module = f.__module__ or ""
+    symbolic = contains_symbolic([f, *args, *kwargs.values()])
+    if not symbolic and (is_library(module) or _installed(f)):
+        return _native(stage, f, args, kwargs)
+    if _closed(module):
+        if module.split(".")[0] in ("copy", "warnings", "dataclasses"):
+            return _native(stage, f, args, kwargs)
+        raise missing_rule(f)
+    if f.__code__.co_filename == "<string>" and "__dataclass_fields__" in dir(_owner_of(args)):
+        return _native(stage, f, args, kwargs)  # a dataclass's generated method only stores its arguments
+    return call_source(stage, f, args, kwargs)
+
+
+def _owner_of(args: Sequence[Any]) -> Any:
+    return type(args[0]) if args else object
+
+
+@functools.cache
+def _site_packages() -> tuple[str, ...]:
+    import sysconfig
+
+    return tuple({sysconfig.get_path(k) for k in ("purelib", "platlib", "stdlib")})
+
+
+def _installed(f: types.FunctionType) -> bool:
+    """Whether the function is of an installed package: Python runs it when nothing symbolic is in reach."""
+    return f.__code__.co_filename.startswith(_site_packages())
+
+
+#: modules whose Python source is not entered: it leads into compiled code, and loses dependence on the way
+_CLOSED = ("numpy", "scipy.linalg", "scipy.fft", "scipy.special", "scipy.spatial.distance", "warnings", "logging", "copy", "dataclasses")
+
+
+def _closed(module: str) -> bool:
+    return any(module == m or module.startswith(m + ".") for m in _CLOSED)
+
+
+def missing_rule(f: Any) -> MissingRule:
+    """The error for a function that can be neither looked up nor entered."""
+    module = getattr(f, "__module__", None) or type(f).__module__
+    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
+    return MissingRule(
+        f"{module}.{name} was called with values that depend on the inputs, and gradsmith has no rule for it; compute it "
+        "outside the differentiated function, or use NumPy functions that have a rule"
+    )
+
+
+def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    init = getattr(cls, "__init__", None)
+    if isinstance(init, types.FunctionType) and not is_library(cls.__module__) and type(cls).__call__ is type.__call__:
+        new = cls.__new__
+        instance = object.__new__(cls) if new is object.__new__ else call(stage, new, [cls, *args], kwargs)
+        if isinstance(instance, cls):
+            stage.heap.born(instance)
+            call(stage, init, [instance, *args], kwargs)
+        return instance
+    if issubclass(cls, BaseException) or not contains_symbolic([*args, *kwargs.values()]) or _holds_only(cls):
+        return _native(stage, cls, args, kwargs)
+    raise missing_rule(cls)
+
+
+def _holds_only(cls: type) -> bool:
+    """Whether making an instance only stores the arguments."""
+    return (
+        hasattr(cls, "_fields")
+        or cls.__module__ in ("itertools", "collections", "functools", "types")
+        or issubclass(cls, types.MethodType | functools.partial | itertools.chain | collections.deque)
+    )
+
+
+_PASS_THROUGH = frozenset({"itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
+
+
+def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Let Python run the call: nothing symbolic is in reach, or the function only passes objects on."""
+    module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
+    if contains_symbolic([*args, *kwargs.values()]):
+        constant = [_constant(stage, a) for a in args], {k: _constant(stage, a) for k, a in kwargs.items()}
+        if not contains_symbolic([*constant[0], *constant[1].values()]):
+            args, kwargs = constant
+        elif isinstance(f, type) and issubclass(f, BaseException):
+            return f(*args, **kwargs)
+        elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
+            raise missing_rule(f)
+    result = f(*args, **kwargs)
+    if isinstance(result, list | dict | set):
+        stage.heap.born(result)
+    return stage.wrap(result)
+
+
+def _constant(stage: Stage, x: Any) -> Any:
+    """A symbolic value that depends on no input, as the object that Python would have."""
+    if isinstance(x, Scalar | Array):
+        if not stage.is_constant(x):
+            return x
+        found = stage.peek(x.value)
+        return x.python_type(found) if isinstance(x, Scalar) else np.array(found)
+    if type(x) in (list, tuple):
+        return type(x)(_constant(stage, y) for y in x)
+    return {k: _constant(stage, y) for k, y in x.items()} if type(x) is dict else x
+
+
+# ---- functions with source ------------------------------------------------------------------------------------------
+
+
+def call_source(stage: Stage, f: types.FunctionType | Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Stage the body of a Python function that exists outside."""
+    assert isinstance(f, types.FunctionType)
+    try:
+        code = compiled(f.__code__, f.__module__ or "")
+    except SourceUnavailable:
+        if not contains_symbolic([f, *args, *kwargs.values()]):
+            return _native(stage, f, args, kwargs)
+        raise
+    cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    frame = Frame(stage, None, f.__globals__, cells, code.name)
+    own = code.scope.quiet
+    if own:
+        defaults, kwdefaults = list(f.__defaults__ or ()), dict(f.__kwdefaults__ or {})
+    else:
+        stage.assume(lambda: f.__code__, f.__code__, f.__name__)
+        defaults = [
+            lift(stage, d, lambda k=k: f.__defaults__[k], f"default of {f.__name__}", (id(f), "default", k))  # type: ignore[index]
+            for k, d in enumerate(f.__defaults__ or ())
+        ]
+        kwdefaults = {
+            k: lift(stage, d, lambda k=k: f.__kwdefaults__[k], k, (id(f), "default", k))  # type: ignore[index]
+            for k, d in (f.__kwdefaults__ or {}).items()
+        }
+    return _run(frame, code, defaults, kwdefaults, args, kwargs)
+
+
+def call_staged(f: StagedFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function that staged code defined."""
+    stage = current()
+    frame = Frame(stage, f.frame, f.frame.globals, f.frame.cells, f.code.name)
+    return _run(frame, f.code, f.defaults, f.kwdefaults, args, kwargs)
+
+
+def _run(
+    frame: Frame,
+    code: Code,
+    defaults: Sequence[Any],
+    kwdefaults: dict[str, Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> Any:
+    stage = frame.stage
+    stage.calls += 1
+    if len(stage.frames) >= MAX_DEPTH:
+        raise RecursionError(
+            f"maximum recursion depth exceeded while staging {code.name!r}: a recursion whose end is decided by run-time values "
+            "has no end while staging; write it as a loop"
+        )
+    if stage.calls > MAX_CALLS:
+        raise UnsupportedCode(f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop")
+    _bind(frame, code, defaults, kwdefaults, args, kwargs)
+    frames, loc = len(stage.frames), stage.builder.loc
+    frame.try_depth = -1
+    stage.frames.append(frame)
+    result = code.body(frame)
+    del stage.frames[frames:]
+    stage.builder.loc = loc
+    return result if code.is_lambda else _returned(frame)
+
+
+def _returned(frame: Frame) -> Any:
+    jump = frame.vars.get(JUMP, FALL)
+    value = frame.vars.get(RETURN)
+    if isinstance(jump, Scalar):
+        frame.stage.check(
+            objects.compare(frame.stage, "==", jump, RETURNED),
+            UnsupportedCode,
+            f"{frame.function!r} returned nothing on this path and a value on another",
+        )
+    elif jump != RETURNED:
+        return None
+    while isinstance(value, Maybe):
+        value = value.value
+    return value
+
+
+def _bind(
+    frame: Frame,
+    code: Code,
+    defaults: Sequence[Any],
+    kwdefaults: dict[str, Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> None:
+    """Bind the arguments to the parameters as Python does."""
+    a = code.node.args
+    names = [p.arg for p in (*a.posonlyargs, *a.args)]
+    vars, left = frame.vars, dict(kwargs)
+    vars.update(zip(names, args, strict=False))
+    if len(args) > len(names):
+        if a.vararg is None:
+            raise TypeError(f"{code.name}() takes {len(names)} positional arguments but {len(args)} were given")
+    for k, name in enumerate(names):
+        if name in left and k >= len(a.posonlyargs):
+            if k < len(args):
+                raise TypeError(f"{code.name}() got multiple values for argument {name!r}")
+            vars[name] = left.pop(name)
+        elif k >= len(args):
+            from_end = len(names) - k
+            if from_end > len(defaults):
+                raise TypeError(f"{code.name}() missing 1 required positional argument: {name!r}")
+            vars[name] = defaults[len(defaults) - from_end]
+    for p in a.kwonlyargs:
+        if p.arg in left:
+            vars[p.arg] = left.pop(p.arg)
+        elif p.arg in kwdefaults:
+            vars[p.arg] = kwdefaults[p.arg]
+        else:
+            raise TypeError(f"{code.name}() missing 1 required keyword-only argument: {p.arg!r}")
+    if a.vararg is not None:
+        vars[a.vararg.arg] = tuple(args[len(names) :])
+    if a.kwarg is not None:
+        vars[a.kwarg.arg] = frame.stage.heap.born(left)
+    elif left:
+        raise TypeError(f"{code.name}() got an unexpected keyword argument {next(iter(left))!r}")
+
+

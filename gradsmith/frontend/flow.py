@@ -1,0 +1,427 @@
+"""Control flow on values known only at run time: ``if``, ``for`` and ``while`` operations from staged Python.
+
+A branch or loop body is any Python callable that stages code. The journal of the heap tells which slots it wrote; those are
+joined after a branch, and carried by a loop. Loops are staged again until the descriptions of what they carry are stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.heap import MISSING, Slot
+from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
+from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, dtype_of, is_number, is_weak, next_birth
+from gradsmith.ir import builder as ir
+from gradsmith.ir.ops import ELEMENTWISE
+from gradsmith.ir.program import Block, Const, Value
+from gradsmith.ir.types import I64
+
+JUMP, RETURN = "%jump", "%return"
+FALL, BREAK, CONTINUE, RETURNED = 0, 1, 2, 3
+AMBIGUOUS = (
+    "writing into an array that may be one of two arrays, depending on a run-time condition or the loop iteration; make the "
+    "names refer to different arrays with .copy(), or write before they meet"
+)
+
+
+class DeadPath(Exception):
+    """The staged path ends here: an exception is raised on it at run time."""
+
+
+# ---- branches -------------------------------------------------------------------------------------------------------
+
+
+class _Branch:
+    def __init__(self, block: Block, writes: dict[Slot, Any], result: Any, dead: bool):
+        self.block = block
+        self.writes = writes
+        self.result = result
+        self.dead = dead
+
+    def get(self, slot: Slot) -> Any:
+        return self.writes[slot] if slot in self.writes else slot.get()
+
+
+def _stage_branch(stage: Stage, body: Callable[[], Any]) -> _Branch:
+    mark = stage.heap.mark()
+    with stage.region() as block:
+        try:
+            result, dead = body(), False
+        except DeadPath:
+            result, dead = MISSING, True
+    writes = stage.heap.written(mark)
+    stage.heap.rollback(mark)
+    return _Branch(block, writes, result, dead)
+
+
+def branch(stage: Stage, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Stage an ``if`` operation; returns the joined result of the two callables. Slots that either writes are joined.
+
+    Raises :class:`JoinFailure` (with everything taken back) when a slot has no common description.
+    """
+    point, birth = stage.checkpoint(), next_birth()
+    branches = [_stage_branch(stage, then), _stage_branch(stage, otherwise)]
+    dead = [b.dead for b in branches]
+    if any(dead):
+        return _one_sided(stage, condition, branches, dead)
+    slots = [s for s in {**branches[0].writes, **branches[1].writes} if stage.heap.birth(s.owner) < birth]
+    notes = [s for s in slots if _is_note(s)]
+    slots = [s for s in slots if not _is_note(s)]
+    try:
+        joined = [(s, *_join_branches([b.get(s) for b in branches], s)) for s in slots]
+        result, results_found = _join_branches([b.result for b in branches], None)
+    except JoinFailure:
+        stage.restore(point)
+        raise
+    for b in branches:
+        with stage.reopen(b.block):
+            for slot, desc, _ in joined:
+                b.block.results += desc.leaves(b.get(slot))
+            b.block.results += result.leaves(b.result)
+    op = stage.builder.emit_control("if", [condition], [b.block for b in branches])
+    values = iter(op.results)
+    for note in notes:
+        stage.heap.write(note, AMBIGUOUS)
+    for slot, desc, found in joined:
+        _mark_ambiguous(stage, found, birth)
+        stage.heap.write(slot, desc.rebuild(values, _ambiguity(found, birth)))
+    _mark_ambiguous(stage, results_found, birth)
+    return result.rebuild(values, _ambiguity(results_found, birth))
+
+
+def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: list[bool]) -> Any:
+    """A branch that raises: a check, after which the other branch goes on in the block around."""
+    ops = stage.builder.block.ops
+    for b, raises, fails in zip(branches, dead, (True, False), strict=True):
+        if not raises:
+            continue
+        *before, last = b.block.ops or [None]
+        if last is not None and last.name == "check" and all(op.name in _PURE for op in before):
+            ops += before
+            if isinstance(last.args[0], Const):
+                last.args[0] = ir.not_(condition) if fails else condition
+                ops.append(last)
+                continue
+            ops[-len(before) :] = []
+        regions = [b.block, Block()] if fails else [Block(), b.block]
+        stage.builder.emit_control("if", [condition], regions)
+    live = [b for b in branches if not b.dead]
+    if not live:
+        raise DeadPath
+    ops += live[0].block.ops
+    stage.heap.apply(live[0].writes.items())
+    return live[0].result
+
+
+_PURE = frozenset(ELEMENTWISE) | {"dim"}
+
+
+def _is_note(slot: Slot) -> bool:
+    """Whether the slot is a cell's mark that it may be one of two arrays."""
+    return slot.kind == "attr" and isinstance(slot.owner, Cell)
+
+
+def _join_branches(found: list[Any], slot: Slot | None) -> tuple[Desc, list[Any]]:
+    try:
+        return join(found[0], found[1], slot is not None and slot.kind == "list"), found
+    except JoinFailure as failure:
+        raise JoinFailure(f"{slot or 'the result'} holds {failure}") from None
+
+
+def _arrays_in(x: Any) -> Iterable[Array]:
+    if isinstance(x, Array):
+        yield x
+    elif isinstance(x, list | tuple):
+        for y in x:
+            yield from _arrays_in(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from _arrays_in(y)
+    elif isinstance(x, Maybe):
+        yield from _arrays_in(x.value)
+
+
+def _older(found: list[Any], birth: int) -> list[Cell]:
+    """Cells from before ``birth`` that one of two different objects refers to."""
+    if len(found) == 2 and found[0] is found[1]:
+        return []
+    return [a.cell for x in found for a in _arrays_in(x) if a.cell.birth < birth]
+
+
+def _ambiguity(found: list[Any], birth: int) -> str:
+    return AMBIGUOUS if _older(found, birth) else ""
+
+
+def _mark_ambiguous(stage: Stage, found: list[Any], birth: int) -> None:
+    for cell in _older(found, birth):
+        stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
+
+
+# ---- loops ----------------------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """A loop to stage.
+
+    ``bounds``: (start, stop, step) of a ``for``, or None for a ``while``. ``body(i)`` stages one iteration (i is None in a
+    while), ``test()`` the condition of a while. ``frame_vars`` holds the jump flag; ``jumps``: the body may break or return.
+    ``assigned``: names (slots) that the body assigns; ``accumulated``: those it updates by augmented assignment.
+    ``wanted(slot)``: whether a slot that holds nothing before the loop is looked at after it.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        frame_vars: dict[str, Any],
+        body: Callable[[Any], None],
+        bounds: tuple[Value, Value, Value] | None = None,
+        test: Callable[[], Any] | None = None,
+        jumps: bool = False,
+        assigned: Iterable[Slot] = (),
+        accumulated: Iterable[Slot] = (),
+        wanted: Callable[[Slot], bool] = lambda slot: True,
+    ):
+        self.stage = stage
+        self.vars = frame_vars
+        self.body = body
+        self.bounds = bounds
+        self.test = test
+        self.jumps = jumps
+        self.assigned = list(assigned)
+        self.accumulated = set(accumulated)
+        self.wanted = wanted
+        self.jump = Slot("key", frame_vars, JUMP)
+        self.descs: dict[Slot, Desc] = {}
+        self.ambiguous: set[Slot] = set()
+        self.ends: dict[Slot, Any] = {}
+
+    def run(self) -> Value | None:
+        """Stage the loop and leave its results in the slots. Returns the final jump code if the body may jump.
+
+        Raises :class:`JoinFailure` or :class:`~gradsmith.frontend.stage.NeedConcrete`, with everything taken back, when it
+        cannot be a loop of the Program.
+        """
+        self.birth = next_birth()
+        self.entry_mark = self.stage.heap.mark()
+        self._start()
+        point = self.stage.checkpoint()
+        for _ in range(_MAX_ROUNDS):
+            try:
+                stable, emit = self._round()
+            except (JoinFailure, st.NeedConcrete):
+                self.stage.restore(point)
+                raise
+            if stable:
+                return emit()
+            self.stage.restore(point)
+        raise JoinFailure("what the loop carries does not settle")
+
+    def _start(self) -> None:
+        for slot in self.assigned:
+            entry = slot.get()
+            if entry is MISSING or (slot in self.accumulated and isinstance(entry, Array)):
+                continue  # ``array += …`` writes the array in place: its cell is found by the journal
+            number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
+            self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
+            if any(self.stage_references(a.cell) > 1 for a in _arrays_in(entry)):
+                self.ambiguous.add(slot)
+
+    def stage_references(self, cell: Cell) -> int:
+        """How many variables of the running calls refer to the cell, directly or in a container."""
+        return sum(a.cell is cell for frame in self.stage.frames for v in frame.vars.values() for a in _arrays_in(v))
+
+    # one round: stage condition and body with the present descriptions
+
+    def _round(self) -> tuple[bool, Callable[[], Value | None]]:
+        as_while = self.bounds is None or self.jumps
+        init = [leaf for slot, desc in self.descs.items() for leaf in desc.leaves(slot.get())]
+        types = [t for desc in self.descs.values() for t in desc.types()]
+        extra = ([I64] if self.bounds else []) + ([I64] if self.jumps else [])
+        blocks = []
+        if as_while:
+            with self._region([*extra, *types]) as (block, params):
+                self._bind(params[len(extra) :])
+                block.results = [self._condition(params[: len(extra)])]
+            blocks.append(block)
+            with self._region([*extra, *types]) as (block, params):
+                stable = self._stage_body(params[: len(extra)], params[len(extra) :], block)
+        else:
+            with self._region([I64, *types]) as (block, params):
+                stable = self._stage_body(params[:1], params[1:], block)
+        blocks.append(block)
+
+        def emit() -> Value | None:
+            start = ([self.bounds[0]] if self.bounds else []) + ([ir.i64(FALL)] if self.jumps else [])
+            if as_while:
+                op = self.stage.builder.emit_control("while", [*start, *init], blocks)
+                results = op.results[len(extra) :]
+            else:
+                assert self.bounds is not None
+                op = self.stage.builder.emit_control("for", [*self.bounds, *init], blocks)
+                results = op.results
+            self._finish(results)
+            return op.results[len(extra) - 1] if self.jumps else None
+
+        return stable, emit
+
+    def _region(self, types: list[Any]) -> Any:
+        return _LoopRegion(self.stage, [Value(t) for t in types])
+
+    def _bind(self, params: list[Value]) -> None:
+        position = 0
+        for slot, desc in self.descs.items():
+            count = len(desc.types())
+            name = slot.owner.value.name if slot.kind == "cell" else str(slot.key or "")
+            if count == 1 and name.isidentifier():
+                params[position].name = name
+            ambiguous = AMBIGUOUS if slot in self.ambiguous else ""
+            if ambiguous and slot.kind == "cell":
+                self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
+            self.stage.heap.write(slot, desc.rebuild(iter(params[position : position + count]), ambiguous))
+            position += count
+        self.heads = {slot: slot.get() for slot in self.descs}
+
+    def _condition(self, extra: list[Value]) -> Value:
+        """Whether another iteration follows."""
+        stage = self.stage
+        mark = stage.heap.mark()
+        go: Any = True
+        if self.bounds is not None:
+            _, stop, step = self.bounds
+            up = ir.elementwise("lt", extra[0], stop)
+            if isinstance(step, Const):
+                go = Scalar(up if step.data > 0 else ir.elementwise("gt", extra[0], stop), weak=True)
+            else:
+                go = Scalar(ir.where(ir.elementwise("gt", step, 0), up, ir.elementwise("gt", extra[0], stop)), weak=True)
+        if self.jumps:
+            running = ir.elementwise("eq", extra[-1], FALL)
+            if self.bounds is not None:
+                return ir.emit("and", st.as_value(go), running)
+            assert self.test is not None
+            return st.as_value(branch(stage, running, self.test, lambda: False), np.bool_)
+        assert self.test is not None
+        value = st.as_value(self.test(), np.bool_)
+        if any(stage.heap.birth(s.owner) < self.birth for s in stage.heap.written(mark)):
+            raise JoinFailure("the condition of a while loop that writes variables or arrays")
+        return value
+
+    def _stage_body(self, extra: list[Value], params: list[Value], block: Block) -> bool:
+        stage = self.stage
+        self._bind(params)
+        if self.jumps:
+            stage.heap.write(self.jump, FALL)
+        mark = stage.heap.mark()
+        index = Scalar(extra[0], weak=True) if self.bounds is not None else None
+        dead = False
+        try:
+            self.body(index)
+        except DeadPath:
+            stage.heap.rollback(mark)
+            dead = True
+        jump = self.jump.get()
+        stable = self._widen(stage.heap.written(mark))
+        if not stable:
+            return False
+        results = [leaf for slot, desc in self.descs.items() for leaf in desc.leaves(slot.get())]
+        state: list[Value] = []
+        if self.bounds is not None and self.jumps:
+            state.append(ir.elementwise("add", extra[0], self.bounds[2]))
+        if self.jumps:
+            state.append(ir.i64(BREAK) if dead else _after_iteration(jump))
+        block.results = state + results
+        return True
+
+    def _widen(self, written: dict[Slot, Any]) -> bool:
+        """Extend the descriptions by what the body left in the slots; False when it must be staged again."""
+        stable = True
+        for slot, end in written.items():
+            if slot in self.descs or slot == self.jump or _is_note(slot) or self.stage.heap.birth(slot.owner) >= self.birth:
+                continue
+            entry = self._entry(slot)
+            if entry is end:
+                continue
+            if entry is MISSING and not self.wanted(slot):
+                continue
+            try:
+                self.descs[slot] = join(entry, end, growing=slot.kind == "list")
+            except JoinFailure as failure:
+                raise JoinFailure(f"{slot} holds {failure}") from None
+            stable = False
+        for slot, head in self.heads.items():
+            desc = self.descs[slot]
+            end = slot.get()
+            if end is head:
+                continue
+            try:
+                joined = join(head, end, growing=slot.kind == "list")
+            except JoinFailure as failure:
+                raise JoinFailure(f"{slot} holds {failure}") from None
+            if isinstance(joined, Same) and not isinstance(desc, Same):
+                continue
+            if joined.signature() != desc.signature():
+                self.descs[slot] = joined
+                stable = False
+        return self._aliases() and stable
+
+    def _entry(self, slot: Slot) -> Any:
+        """What the slot held before the loop: the oldest journal entry since then, or its present content."""
+        for written, old in self.stage.heap.journal[self.entry_mark :]:
+            if written == slot:
+                return old
+        return slot.get()
+
+    def _aliases(self) -> bool:
+        """Mark slots whose arrays may be one another in a later iteration; False when a new one was found."""
+        owners: dict[int, list[Slot]] = {}
+        for slot in self.descs:
+            if slot.kind == "cell":
+                owners.setdefault(id(slot.owner), []).append(slot)
+                continue
+            for array in _arrays_in(slot.get()):
+                owners.setdefault(id(array.cell), []).append(slot)
+                if array.cell.birth < self.birth:
+                    owners[id(array.cell)].append(slot)
+        found = {s for slots in owners.values() if len(slots) > 1 for s in slots}
+        new = found - self.ambiguous
+        self.ambiguous |= found
+        return not new
+
+    def _finish(self, results: list[Value]) -> None:
+        values = iter(results)
+        for slot, desc in self.descs.items():
+            ambiguous = AMBIGUOUS if slot in self.ambiguous else ""
+            if ambiguous and slot.kind == "cell":
+                self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
+            self.stage.heap.write(slot, desc.rebuild(values, ambiguous))
+
+
+class _LoopRegion:
+    """A region whose heap writes are taken back at its end."""
+
+    def __init__(self, stage: Stage, params: list[Value]):
+        self.stage = stage
+        self.params = params
+
+    def __enter__(self) -> tuple[Block, list[Value]]:
+        self.mark = self.stage.heap.mark()
+        self.context = self.stage.region(self.params)
+        return self.context.__enter__(), self.params
+
+    def __exit__(self, *exc: Any) -> None:
+        self.context.__exit__(*exc)
+        self.stage.heap.rollback(self.mark)
+
+
+def _after_iteration(jump: Any) -> Value:
+    """The jump code that the next test of the loop sees: ``continue`` has done its work."""
+    if isinstance(jump, Scalar):
+        return ir.where(ir.elementwise("eq", jump.value, CONTINUE), ir.i64(FALL), jump.value)
+    return ir.i64(FALL if jump in (CONTINUE, MISSING) else jump)
+
+
+_MAX_ROUNDS = 24

@@ -1,0 +1,135 @@
+"""Scopes (what a name means, decided when code is compiled) and frames (what names hold while a call is staged)."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from gradsmith.frontend.source import FunctionNode, function_node
+from gradsmith.frontend.stage import Stage
+from gradsmith.ir.program import Location
+
+
+@dataclass
+class Scope:
+    """The names of one function, lambda or comprehension, and the scope around it."""
+
+    local: set[str]
+    parent: Scope | None
+    filename: str
+    function: str
+    globals_declared: set[str] = field(default_factory=set)
+    nonlocals: set[str] = field(default_factory=set)
+    loads: dict[str, int] = field(default_factory=dict)
+    quiet: bool = False  # code of gradsmith's own: errors are located at the user's line that called it
+
+    def depth_of(self, name: str) -> int | None:
+        """How many frames out a name of an enclosing staged function lives; None when it is a cell or a global."""
+        depth, scope = 0, self
+        while True:
+            if name in scope.local:
+                return depth
+            if name in scope.globals_declared or scope.parent is None:
+                return None
+            scope, depth = scope.parent, depth + 1
+
+    def location(self, node: ast.AST) -> Location | None:
+        return None if self.quiet else Location(self.filename, getattr(node, "lineno", 0), self.function)
+
+
+class Frame:
+    """One staged call: ``vars`` holds its names; ``parent`` is the frame of the function that it is defined in."""
+
+    __slots__ = ("stage", "vars", "parent", "globals", "cells", "function", "try_depth", "owner")
+
+    def __init__(self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str):
+        self.stage = stage
+        self.vars: dict[str, Any] = stage.heap.born({})
+        self.parent = parent
+        self.globals = globals_
+        self.cells = cells  # closure cells of a function that was not defined by staged code
+        self.function = function
+        self.try_depth = parent.try_depth if parent else -1
+        self.owner: Any = None  # the frame of the function around a comprehension
+
+    def outer(self, depth: int) -> Frame:
+        frame = self
+        for _ in range(depth):
+            assert frame.parent is not None
+            frame = frame.parent
+        return frame
+
+
+@dataclass
+class Code:
+    """A compiled function body: shared by all functions made from one ``def`` or ``lambda``."""
+
+    node: FunctionNode
+    scope: Scope
+    body: Callable[[Frame], Any]  # stages the body; returns the value of a lambda, else leaves it in the frame
+    name: str
+    docs: str | None = None
+
+    @property
+    def is_lambda(self) -> bool:
+        return isinstance(self.node, ast.Lambda)
+
+
+class StagedFunction:
+    """A function defined by staged code: its body, the frame around it and its defaults."""
+
+    def __init__(self, code: Code, frame: Frame, defaults: list[Any], kwdefaults: dict[str, Any]):
+        self.code = code
+        self.frame = frame
+        self.defaults = defaults
+        self.kwdefaults = kwdefaults
+        self.__name__ = self.__qualname__ = code.name
+        self.__doc__ = code.docs
+        self.__module__ = frame.globals.get("__name__", "")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Native code (functools.partial, sorted, a decorator) calls back into the stager."""
+        from gradsmith.frontend.calls import call_staged
+
+        return call_staged(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+_OWN = __name__.split(".")[0]
+
+
+@lru_cache(maxsize=4096)
+def compiled(code: types.CodeType, module: str) -> Code:
+    """The compiled body of a function that exists outside staged code."""
+    from gradsmith.frontend.statements import compile_function
+
+    node = function_node(code)
+    quiet = module == _OWN or module.startswith(_OWN + ".")
+    return compile_function(node, None, code.co_filename, code.co_qualname, quiet)
+
+
+def load_global(frame: Frame, name: str) -> Any:
+    """A global or builtin, read from outside (so guarded, and an input if it is a float or an array)."""
+    from gradsmith.frontend.outside import lift
+
+    if name in frame.cells:
+        cell = frame.cells[name]
+        try:
+            found = cell.cell_contents
+        except ValueError:
+            raise NameError(f"cannot access free variable '{name}' where it is not associated with a value") from None
+        return lift(frame.stage, found, lambda: cell.cell_contents, name, (id(cell), name))
+    scope = frame.globals
+    if name in scope:
+        return lift(frame.stage, scope[name], lambda: scope[name], name, (id(scope), name))
+    try:
+        return getattr(builtins, name)
+    except AttributeError:
+        raise NameError(f"name '{name}' is not defined") from None

@@ -1,0 +1,258 @@
+"""Which way a loop is staged: as a loop of the Program, with its first iteration peeled, or unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend import arithmetic, iterables, objects
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, JoinFailure, Loop
+from gradsmith.frontend.frames import Frame
+from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.stage import NeedConcrete
+from gradsmith.frontend.values import Scalar
+from gradsmith.ir import builder as ir
+
+#: a loop that cannot be a loop of the Program is unrolled up to this many iterations
+MAX_UNROLL = 20_000
+
+
+@dataclass
+class Facts:
+    """What is known of a loop from its source."""
+
+    assigned: Iterable[str] = ()
+    accumulated: Iterable[str] = ()
+    jumps: bool = False  # break or return inside
+    returns: bool = False
+    used_outside: frozenset[str] | None = None  # names read elsewhere in the function; None: all
+
+
+def _slots(frame: Frame, names: Iterable[str]) -> list[Slot]:
+    return [Slot("key", frame.vars, name) for name in names if name in frame.vars]
+
+
+def _loop(frame: Frame, facts: Facts, **kwargs: Any) -> Any:
+    def wanted(slot: Slot) -> bool:
+        if slot.owner is not frame.vars or facts.used_outside is None:
+            return True
+        return slot.key in facts.used_outside or not isinstance(slot.key, str)
+
+    loop = Loop(
+        frame.stage,
+        frame.vars,
+        jumps=facts.jumps,
+        assigned=_slots(frame, facts.assigned),
+        accumulated=_slots(frame, facts.accumulated),
+        wanted=wanted,
+        **kwargs,
+    )
+    return loop.run()
+
+
+def for_each(
+    frame: Frame,
+    xs: Any,
+    each: Callable[[Any], None],
+    assigned: Iterable[str] = (),
+    facts: Facts | None = None,
+    orelse: Callable[[], None] | None = None,
+) -> None:
+    """Run ``each(x)`` for the items of ``xs``; then ``orelse`` unless the loop was left by ``break``."""
+    facts = facts or Facts(assigned, used_outside=frozenset())
+    jump = _each(frame, xs, each, facts)
+    _after(frame, jump, facts, orelse)
+
+
+def _each(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
+    stage = frame.stage
+    if not iterables.runs_as_loop(xs):
+        return _unroll(frame, _items(stage, xs), each, facts)
+    point = stage.checkpoint()
+    try:
+        return _for(frame, xs, each, facts)
+    except (JoinFailure, NeedConcrete) as failure:
+        stage.restore(point)
+        reason = failure
+    if isinstance(reason, JoinFailure):
+        try:
+            return _peel(frame, xs, each, facts)
+        except (JoinFailure, NeedConcrete):
+            stage.restore(point)
+    try:
+        length = int(stage.concrete(objects.length(stage, xs)))
+    except NeedConcrete:
+        raise reason from None
+    if length > MAX_UNROLL:
+        raise reason
+    return _unroll(frame, iter([iterables.item(xs, k) for k in range(length)]), each, facts)
+
+
+def _for(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
+    bounds = iterables.loop_bounds(xs)
+    return _loop(frame, facts, body=lambda i: each(iterables.loop_item(xs, i)), bounds=bounds)
+
+
+def _peel(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
+    """The first iteration by itself (it may differ, e.g. a None seed), then a loop over the rest."""
+    stage = frame.stage
+    some = objects.compare(stage, ">", objects.length(stage, xs), 0)
+    if isinstance(some, Scalar):
+        some = stage.concrete(some)
+    if not some:
+        return FALL
+    each(iterables.item(xs, 0))
+    jump = _current_jump(frame)
+    if isinstance(jump, Scalar):
+        raise JoinFailure("the first iteration differs from the others and may leave the loop")
+    if jump in (BREAK, RETURNED):
+        return jump
+    stage.heap.write(Slot("key", frame.vars, JUMP), FALL)
+    rest = iterables.Range(xs.start, xs.stop, xs.step) if isinstance(xs, range) else xs
+    rest = rest.tail() if isinstance(rest, iterables.Range) else iterables.Tail(rest)
+    return _for(frame, rest, each, facts)
+
+
+def _items(stage: st.Stage, xs: Any) -> Iterator[Any]:
+    if isinstance(xs, list | tuple | dict | set | frozenset | str | iterables.Lazy) or hasattr(type(xs), "__getitem__"):
+        return iter(objects.iterate(stage, xs))
+    if hasattr(xs, "__next__"):
+        return (stage.wrap(x) for x in xs)
+    return iter(objects.iterate(stage, xs))
+
+
+def _current_jump(frame: Frame) -> Any:
+    return frame.vars.get(JUMP, FALL)
+
+
+def _unroll(frame: Frame, items: Iterator[Any], each: Callable[[Any], None], facts: Facts) -> Any:
+    from gradsmith.frontend.expressions import fork
+
+    stage = frame.stage
+    slot = Slot("key", frame.vars, JUMP)
+    for count, x in enumerate(items):
+        if count >= MAX_UNROLL:
+            raise UnsupportedCode(f"a loop that would have to be unrolled more than {MAX_UNROLL} times")
+        each(x)
+        jump = _current_jump(frame)
+        if isinstance(jump, Scalar):
+            running = arithmetic.python_number(_normal(jump))
+            stage.heap.write(slot, running)
+            going = arithmetic.binary("==", running, FALL)
+            rest = list(items)
+            if rest:
+                fork(frame, going, lambda rest=rest: _continue(frame, rest, each, facts), lambda: None)
+            return _current_jump(frame)
+        if jump == CONTINUE:
+            stage.heap.write(slot, FALL)
+        elif jump in (BREAK, RETURNED):
+            return jump
+    return FALL
+
+
+def _continue(frame: Frame, rest: list[Any], each: Callable[[Any], None], facts: Facts) -> None:
+    frame.stage.heap.write(Slot("key", frame.vars, JUMP), FALL)
+    jump = _unroll(frame, iter(rest), each, facts)
+    if jump is not _current_jump(frame):
+        frame.stage.heap.write(Slot("key", frame.vars, JUMP), jump)
+
+
+def _normal(jump: Scalar) -> Any:
+    return ir.where(ir.elementwise("eq", jump.value, CONTINUE), ir.i64(FALL), jump.value)
+
+
+def _after(frame: Frame, jump: Any, facts: Facts, orelse: Callable[[], None] | None) -> None:
+    """The jump flag and the ``else`` part once the loop is over."""
+    from gradsmith.frontend.expressions import fork
+
+    stage = frame.stage
+    slot = Slot("key", frame.vars, JUMP)
+    if not isinstance(jump, Scalar) and hasattr(jump, "type"):
+        jump = arithmetic.python_number(jump)
+    if not isinstance(jump, Scalar):
+        if jump is None:
+            jump = FALL
+        if _current_jump(frame) is not FALL or jump == RETURNED:
+            stage.heap.write(slot, RETURNED if jump == RETURNED else FALL)
+        if orelse is not None and jump == FALL:
+            orelse()
+        return
+    if facts.returns:
+        left = ir.where(ir.elementwise("eq", jump.value, RETURNED), jump.value, ir.i64(FALL))
+        stage.heap.write(slot, Scalar(left, weak=True))
+    else:
+        stage.heap.write(slot, FALL)
+    if orelse is not None:
+        fork(frame, arithmetic.binary("==", jump, FALL), orelse, lambda: None)
+
+
+def while_(
+    frame: Frame,
+    test: Callable[[], Any],
+    body: Callable[[], None],
+    facts: Facts,
+    orelse: Callable[[], None] | None = None,
+) -> None:
+    """A while loop; ``test()`` gives a concrete bool or a symbolic one."""
+    stage = frame.stage
+    point = stage.checkpoint()
+    first = test()
+    stage.restore(point)
+    reason: Exception | None = None
+    if isinstance(first, Scalar) or (first and facts.jumps):
+        try:
+            _after(frame, _loop(frame, facts, body=lambda i: body(), test=test), facts, orelse)
+            return
+        except (JoinFailure, NeedConcrete) as failure:
+            stage.restore(point)
+            reason = failure
+    _after(frame, _run_while(frame, test, body, facts, reason), facts, orelse)
+
+
+def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, reason: Exception | None) -> Any:
+    """Iterate while staging: concrete tests, and run-time ones by specialising on them."""
+    stage = frame.stage
+    slot = Slot("key", frame.vars, JUMP)
+    point = stage.checkpoint()
+    for count in range(MAX_UNROLL):
+        t = test()
+        if isinstance(t, Scalar):
+            if reason is None:
+                return _loop_from(frame, point, test, body, facts)
+            if not stage.peekable(t.value):
+                raise reason
+            t = bool(stage.concrete(t))
+        if not t:
+            return FALL
+        if count == 8 and reason is None:
+            try:
+                return _loop_from(frame, point, test, body, facts)
+            except (JoinFailure, NeedConcrete) as failure:
+                stage.restore(point)
+                return _run_while(frame, test, body, facts, failure)
+        body()
+        jump = _current_jump(frame)
+        if isinstance(jump, Scalar):
+            if reason is not None:
+                if not stage.peekable(jump.value):
+                    raise reason
+                jump = stage.concrete(jump)
+                stage.heap.write(slot, jump)
+            else:
+                return _loop_from(frame, point, test, body, facts)
+        if jump == CONTINUE:
+            stage.heap.write(slot, FALL)
+        elif jump in (BREAK, RETURNED):
+            return jump
+    raise UnsupportedCode(f"a while loop that would have to be unrolled more than {MAX_UNROLL} times")
+
+
+def _loop_from(frame: Frame, point: tuple[int, int], test: Any, body: Callable[[], None], facts: Facts) -> Any:
+    """Start over as a loop of the Program: the loop turned out to depend on run-time values."""
+    frame.stage.restore(point)
+    return _loop(frame, facts, body=lambda i: body(), test=test)
+
+

@@ -1,0 +1,503 @@
+"""Python's object model for staged code: operators, attributes, items and iteration on symbolic and concrete objects."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradsmith.errors import MissingRule, UnsupportedCode
+from gradsmith.frontend import arithmetic, indexing
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.frames import Frame, StagedFunction
+from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.outside import lift_attribute, lift_item
+from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import Array, Grown, Maybe, Scalar, Symbolic, fresh, is_number
+from gradsmith.ir import builder as ir
+from gradsmith.ir.program import Value
+
+
+def give_name(x: Any, name: str) -> None:
+    """The user's name for a Value that has none yet."""
+    value = x.value if isinstance(x, Scalar) else x.cell.value if isinstance(x, Array) and not x.views else None
+    if isinstance(value, Value) and not value.name and value.op is not None:
+        value.name = name
+
+
+# ---- operators ------------------------------------------------------------------------------------------------------
+
+_DUNDERS = {
+    **{"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul"},
+    **{"&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift"},
+    **{"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"},
+}
+_REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
+    """``x symbol y``."""
+    if isinstance(x, Symbolic) or isinstance(y, Symbolic):
+        if _numeric(x) and _numeric(y):
+            return arithmetic.binary(symbol, x, y)
+        if symbol in ("*",) and isinstance(x, list | tuple | str):
+            return binary(stage, symbol, x, stage.concrete(y))
+        if symbol in ("*",) and isinstance(y, list | tuple | str):
+            return binary(stage, symbol, stage.concrete(x), y)
+        if symbol == "%" and isinstance(x, str):
+            return format_percent(x, y)
+    elif _plain(x) and _plain(y):
+        return _native_binary(stage, symbol, x, y)
+    return _dispatch(stage, symbol, x, y)
+
+
+def _numeric(x: Any) -> bool:
+    return isinstance(x, Scalar | Array | np.ndarray) or is_number(x) or (isinstance(x, list | tuple) and len(x) > 0)
+
+
+def _plain(x: Any) -> bool:
+    return isinstance(x, _PLAIN) or x is None
+
+
+_PLAIN = (int, float, complex, str, bytes, np.generic, list, tuple, dict, set, frozenset, np.dtype, type, types.GenericAlias)
+
+
+def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
+    if isinstance(x, list) and (_is_grown(x) or (isinstance(y, list) and _is_grown(y))):
+        raise UnsupportedCode("adding to a list that grew in a loop; append to it in the loop")
+    result = arithmetic.BINARY[symbol][1](x, y)
+    return stage.heap.born(result) if isinstance(result, list | dict | set) else result
+
+
+def _dispatch(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
+    """Python's protocol of ``__op__`` and ``__rop__`` for objects of other classes."""
+    from gradsmith.frontend.calls import call
+
+    name = _DUNDERS[symbol]
+    reflected = f"__{_DUNDERS[_REFLECTED[symbol]] if symbol in _REFLECTED else 'r' + name}__"
+    attempts = [(x, f"__{name}__", y), (y, reflected, x)]
+    if type(y) is not type(x) and issubclass(type(y), type(x)) and hasattr(type(y), reflected):
+        attempts.reverse()
+    for owner, dunder, other in attempts:
+        method = getattr(type(owner), dunder, None)
+        if method is None or isinstance(owner, Symbolic):
+            continue
+        if isinstance(other, Symbolic) and not isinstance(method, types.FunctionType | StagedFunction):
+            continue
+        result = call(stage, method, [owner, other], {})
+        if result is not NotImplemented:
+            return stage.wrap(result)
+    if symbol in ("==", "!="):
+        return (x is y) == (symbol == "==")
+    raise TypeError(f"unsupported operand type(s) for {symbol}: {type_name(x)!r} and {type_name(y)!r}")
+
+
+def type_name(x: Any) -> str:
+    """Name of the class that the user's program sees."""
+    return python_type(x).__name__
+
+
+def python_type(x: Any) -> type:
+    """``type(x)`` in the user's program."""
+    if isinstance(x, Scalar):
+        return x.python_type
+    if isinstance(x, Array):
+        return np.ndarray
+    return types.FunctionType if isinstance(x, StagedFunction) else type(x)
+
+
+def unary(stage: Stage, symbol: str, x: Any) -> Any:
+    """``-x``, ``+x``, ``~x``."""
+    if isinstance(x, Symbolic):
+        return arithmetic.unary(symbol, x)
+    function = {"-": operator.neg, "+": operator.pos, "~": operator.invert}[symbol]
+    method = getattr(type(x), {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[symbol], None)
+    if isinstance(method, types.FunctionType):
+        from gradsmith.frontend.calls import call
+
+        return call(stage, method, [x], {})
+    return function(x)
+
+
+def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
+    """``x symbol y`` for comparisons, identity and membership."""
+    if symbol in ("is", "is not"):
+        return _identical(x, y) == (symbol == "is")
+    if symbol in ("in", "not in"):
+        found = _contains(stage, y, x)
+        return found if symbol == "in" else arithmetic.logical_not(found)
+    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and type(x) is type(y) and symbol in ("==", "!="):
+        return _compare_sequences(stage, symbol, x, y)
+    if isinstance(x, Symbolic) and not _numeric(y) or isinstance(y, Symbolic) and not _numeric(x):
+        if symbol in ("==", "!=") and (_plain(x) or _plain(y)):
+            return symbol == "!="
+    return binary(stage, symbol, x, y)
+
+
+def _identical(x: Any, y: Any) -> bool:
+    if isinstance(x, Array) and isinstance(y, Array):
+        return x is y or (x.cell is y.cell and not x.views and not y.views)
+    return x is y
+
+
+def _compare_sequences(stage: Stage, symbol: str, x: Sequence[Any], y: Sequence[Any]) -> Any:
+    if len(x) != len(y):
+        return symbol == "!="
+    equal: Any = True
+    for a, b in zip(x, y, strict=True):
+        t = truth(stage, compare(stage, "==", a, b))
+        if t is False:
+            return symbol == "!="
+        equal = t if equal is True else equal if t is True else arithmetic.binary("&", equal, t)
+    return equal if symbol == "==" else arithmetic.logical_not(equal)
+
+
+def _contains(stage: Stage, container: Any, x: Any) -> Any:
+    if isinstance(container, Array):
+        return arithmetic.truth(call_catalogue(np.any, arithmetic.binary("==", container, x)))
+    if isinstance(x, Symbolic) or (isinstance(container, list | tuple) and any(isinstance(c, Symbolic) for c in container)):
+        if isinstance(container, dict | set | frozenset | str | range):
+            return stage.concrete(x) in container
+        found: Any = False
+        for c in iterate(stage, container):
+            t = True if _identical(c, x) else truth(stage, compare(stage, "==", x, c))
+            if t is True:
+                return True
+            found = t if found is False else found if t is False else arithmetic.binary("|", found, t)
+        return found
+    method = getattr(type(container), "__contains__", None)
+    if isinstance(method, types.FunctionType):
+        from gradsmith.frontend.calls import call
+
+        return truth(stage, call(stage, method, [container, x], {}))
+    return x in container
+
+
+def truth(stage: Stage, x: Any) -> Any:
+    """``bool(x)``: concrete, or a symbolic Python bool."""
+    if isinstance(x, Scalar | Array):
+        return arithmetic.truth(x)
+    if isinstance(x, list) and _is_grown(x):
+        return arithmetic.binary("!=", length(stage, x), 0)
+    for dunder in ("__bool__", "__len__"):
+        method = getattr(type(x), dunder, None)
+        if isinstance(method, types.FunctionType):
+            from gradsmith.frontend.calls import call
+
+            return arithmetic.truth(call(stage, method, [x], {}))
+    return bool(x)
+
+
+def call_catalogue(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the implementation of a library function."""
+    from gradsmith.frontend.calls import call
+
+    return call(st.current(), function, list(args), kwargs)
+
+
+# ---- attributes -----------------------------------------------------------------------------------------------------
+
+
+class Method:
+    """A bound ndarray or NumPy-scalar method of a symbolic value."""
+
+    def __init__(self, owner: Any, implementation: Callable[..., Any], name: str):
+        self.owner = owner
+        self.implementation = implementation
+        self.name = name
+
+
+def getattr_(stage: Stage, x: Any, name: str) -> Any:
+    """``x.name``."""
+    if isinstance(x, Symbolic):
+        return _symbolic_attribute(stage, x, name)
+    if isinstance(x, np.generic | np.ndarray):
+        return stage.wrap(getattr(x, name))
+    found = inspect.getattr_static(type(x), name, None)
+    if isinstance(found, property) and isinstance(found.fget, types.FunctionType) and not _library_type(type(x)):
+        from gradsmith.frontend.calls import call
+
+        return call(stage, found.fget, [x], {})
+    value = getattr(x, name)
+    if type(value) is Maybe:
+        stage.check(value.defined, AttributeError, f"{type(x).__name__!r} object has no attribute {name!r}")
+        value = value.value
+    return stage.wrap(lift_attribute(stage, x, name, value))
+
+
+def _library_type(cls: type) -> bool:
+    from gradsmith.frontend.outside import is_library
+
+    return is_library(cls.__module__)
+
+
+def _symbolic_attribute(stage: Stage, x: Any, name: str) -> Any:
+    from gradsmith.frontend import catalogue
+
+    catalogue.find(None)  # loads the catalogue
+    if name == "__class__":
+        return python_type(x)
+    if isinstance(x, Scalar) and x.weak:
+        return _python_number_attribute(x, name)
+    if name in catalogue.ATTRIBUTES:
+        return catalogue.ATTRIBUTES[name](x)
+    if name in catalogue.METHODS:
+        return Method(x, catalogue.METHODS[name], name)
+    owner = python_type(x)
+    if hasattr(owner, name):
+        raise MissingRule(f"{owner.__name__}.{name} has no rule; use a NumPy function, or give it a rule")
+    raise AttributeError(f"{owner.__name__!r} object has no attribute {name!r}")
+
+
+def _python_number_attribute(x: Scalar, name: str) -> Any:
+    kind = x.dtype.kind
+    if name == "real":
+        return Scalar(ir.real(x.value), weak=True) if kind == "c" else x
+    if name == "imag":
+        return Scalar(ir.imag(x.value), weak=True) if kind == "c" else 0.0 if kind == "f" else 0
+    if name == "conjugate":
+        return Method(x, lambda y: Scalar(ir.conj(y.value), weak=True) if kind == "c" else y, name)
+    if name == "is_integer" and kind == "f":
+        return Method(x, lambda y: arithmetic.python_number(ir.elementwise("eq", ir.elementwise("floor", y.value), y.value)), name)
+    raise AttributeError(f"{type_name(x)!r} object has no attribute {name!r}")
+
+
+def setattr_(stage: Stage, x: Any, name: str, value: Any) -> None:
+    """``x.name = value``."""
+    if isinstance(x, Array):
+        if name == "shape":
+            raise UnsupportedCode("assigning to x.shape; write x = x.reshape(...)")
+        if name in ("real", "imag"):
+            part = getattr_(stage, x, name)
+            indexing.setitem(part, Ellipsis, value)
+            return
+    found = inspect.getattr_static(type(x), name, None)
+    if isinstance(found, property):
+        from gradsmith.frontend.calls import call
+
+        if found.fset is None:
+            raise AttributeError(f"property {name!r} of {type(x).__name__!r} object has no setter")
+        call(stage, found.fset, [x, value], {})
+        return
+    params = getattr(type(x), "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise AttributeError(f"cannot assign to field {name!r}")
+    give_name(value, name)
+    stage.heap.write(Slot("attr", x, name), value)
+
+
+# ---- items ----------------------------------------------------------------------------------------------------------
+
+
+def _is_grown(x: list[Any]) -> bool:
+    return bool(x) and isinstance(x[0], Grown)
+
+
+def length(stage: Stage, x: Any) -> Any:
+    """``len(x)``."""
+    if isinstance(x, Array):
+        if x.ndim == 0:
+            raise TypeError("len() of unsized object")
+        return st.integer(ir.shape(x.value)[0])
+    if isinstance(x, list) and _is_grown(x):
+        return Scalar(ir.emit("seq_len", x[0].seq), weak=True)
+    if hasattr(x, "staged_length"):
+        return x.staged_length()
+    method = getattr(type(x), "__len__", None)
+    if isinstance(method, types.FunctionType):
+        from gradsmith.frontend.calls import call
+
+        return call(stage, method, [x], {})
+    if isinstance(x, Scalar):
+        raise TypeError(f"object of type {type_name(x)!r} has no len()")
+    return len(x)
+
+
+def getitem(stage: Stage, x: Any, key: Any) -> Any:
+    """``x[key]``."""
+    if isinstance(x, Array):
+        return indexing.getitem(x, key)
+    if isinstance(x, np.ndarray):
+        return indexing.getitem(stage.wrap(x), key)
+    if isinstance(x, list) and _is_grown(x):
+        return _grown_item(stage, x, key)
+    if hasattr(x, "staged_item"):
+        return x.staged_item(stage.concrete(key) if not isinstance(key, Scalar) else key)
+    if isinstance(x, list | tuple) and isinstance(key, Scalar) and not stage.peekable(key.value) and len(x) > 1:
+        return _table_lookup(stage, x, key)
+    if isinstance(x, Symbolic):
+        raise TypeError(f"{type_name(x)!r} object is not subscriptable")
+    method = getattr(type(x), "__getitem__", None)
+    if isinstance(method, types.FunctionType):
+        from gradsmith.frontend.calls import call
+
+        return call(stage, method, [x, key], {})
+    if isinstance(key, slice):
+        key = slice(*map(stage.concrete, (key.start, key.stop, key.step)))
+    key = st.static(key) if not isinstance(key, slice) else key
+    value = x[key]
+    if type(value) is Maybe:
+        stage.check(value.defined, KeyError, repr(key))
+        value = value.value
+    if isinstance(x, list) and isinstance(key, slice):
+        return stage.heap.born(value)
+    return value if isinstance(x, list | tuple | dict | str) else lift_item(stage, x, key, value)
+
+
+def _table_lookup(stage: Stage, x: Sequence[Any], key: Scalar) -> Any:
+    """``numbers[i]`` with an index that changes in a loop: the list as an array."""
+    if not all(is_number(v) for v in x):
+        raise st.NeedConcrete(key.value)
+    table = fresh(st.as_value(list(x)))
+    item = indexing.getitem(table, key)
+    weak = all(not isinstance(v, np.generic) and (not isinstance(v, Scalar) or v.weak) for v in x)
+    return Scalar(item.value, weak)
+
+
+def _grown_item(stage: Stage, x: list[Any], key: Any) -> Any:
+    if isinstance(key, slice):
+        raise UnsupportedCode("slicing a list that grew in a loop; make an array of it with np.array or np.stack first")
+    grown = x[0]
+    n = ir.emit("seq_len", grown.seq)
+    i = st.index_value(key)
+    i = ir.where(ir.elementwise("lt", i, 0), ir.elementwise("add", i, n), i)
+    inside = ir.emit("and", ir.elementwise("ge", i, 0), ir.elementwise("lt", i, n))
+    stage.check(Scalar(inside, weak=True), IndexError, "list index out of range")
+    value = ir.emit("seq_get", grown.seq, i)
+    return Scalar(value, grown.weak) if value.ndim == 0 else fresh(value)
+
+
+def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
+    """``x[key] = value``."""
+    if isinstance(x, Array | np.ndarray):
+        indexing.setitem(x if isinstance(x, Array) else stage.wrap(x), key, value)
+        return
+    if isinstance(x, list):
+        if _is_grown(x):
+            raise UnsupportedCode("assigning an item of a list that grew in a loop; use an array")
+        key = key if isinstance(key, slice) else stage.concrete(key)
+        items = list(x)
+        items[key] = iterate(stage, value) if isinstance(key, slice) else value
+        stage.heap.write(Slot("list", x), items)
+        return
+    if type(x) is dict:
+        stage.heap.write(Slot("key", x, st.static(key)), value)
+        return
+    if isinstance(x, Scalar):
+        raise TypeError(f"{type_name(x)!r} object does not support item assignment")
+    from gradsmith.frontend.calls import call
+
+    method = getattr(type(x), "__setitem__", None)
+    if isinstance(method, types.FunctionType):
+        call(stage, method, [x, key, value], {})
+        return
+    raise UnsupportedCode(f"assigning an item of a {type(x).__name__}")
+
+
+def delitem(stage: Stage, x: Any, key: Any) -> None:
+    """``del x[key]``."""
+    key = st.static(key)
+    if isinstance(x, list) and not _is_grown(x):
+        items = list(x)
+        del items[key]
+        stage.heap.write(Slot("list", x), items)
+    elif type(x) is dict:
+        from gradsmith.frontend.heap import MISSING
+
+        if key not in x:
+            raise KeyError(key)
+        stage.heap.write(Slot("key", x, key), MISSING)
+    else:
+        raise UnsupportedCode(f"deleting an item of a {type_name(x)}")
+
+
+def iterate(stage: Stage, x: Any) -> list[Any]:
+    """The items of ``x`` as a list: unpacking, and loops that unroll. Run-time lengths are specialised on."""
+    if isinstance(x, Array):
+        n = int(stage.concrete(length(stage, x)))
+        return [indexing.getitem(x, k) for k in range(n)]
+    if isinstance(x, list) and _is_grown(x):
+        n = int(stage.concrete(length(stage, x)))
+        return [_grown_item(stage, x, k) for k in range(n)]
+    if hasattr(x, "staged_item"):
+        n = int(stage.concrete(x.staged_length()))
+        return [x.staged_item(k) for k in range(n)]
+    if isinstance(x, Scalar):
+        raise TypeError(f"{type_name(x)!r} object is not iterable" if x.weak else "iteration over a 0-d array")
+    method = getattr(type(x), "__iter__", None)
+    if isinstance(method, types.FunctionType):
+        from gradsmith.frontend.calls import call
+
+        return iterate(stage, call(stage, method, [x], {}))
+    return [stage.wrap(item) for item in x]
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+class Text(str):
+    """A string with run-time numbers in it: the text shows placeholders; ``template`` and ``values`` fill them in."""
+
+    template: str
+    values: list[Any]
+
+
+def make_text(template: str, values: list[Any]) -> str:
+    """A :class:`Text`, or a plain string when nothing in it is symbolic."""
+    if not values:
+        return template.format()
+    text = Text(template.format(*("<number>" for _ in values)) if "{:" not in template else "<text with run-time numbers>")
+    text.template, text.values = template, values
+    return text
+
+
+def _escape(s: str) -> str:
+    return s.replace("{", "{{").replace("}", "}}")
+
+
+def format_pieces(pieces: list[Any]) -> str:
+    """An f-string from its literal parts and its (value, conversion, spec) parts."""
+    template, values = "", []
+    for piece in pieces:
+        if isinstance(piece, str):
+            template += _escape(piece)
+            continue
+        value, conversion, spec = piece
+        if isinstance(value, Text):
+            template += value.template
+            values += value.values
+        elif isinstance(value, Symbolic):
+            template += "{" + (f"!{chr(conversion)}" if conversion > 0 else "") + (f":{spec}" if spec else "") + "}"
+            values.append(value)
+        else:
+            if conversion > 0:
+                value = {"r": repr, "s": str, "a": ascii}[chr(conversion)](value)
+            template += _escape(format(value, spec))
+    return make_text(template, values)
+
+
+def format_percent(template: str, x: Any) -> str:
+    """``template % x`` with run-time numbers: every conversion shows the number as str does."""
+    items = x if isinstance(x, tuple) else (x,)
+    pieces = template.split("%")
+    out: list[Any] = [pieces[0]]
+    for piece, item in zip(pieces[1:], items, strict=False):
+        rest = piece.lstrip("0123456789.+-# ")
+        out += [(item, 0, ""), rest[1:]]
+    return format_pieces(out)
+
+
+def make_super(frame: Frame) -> Any:
+    """``super()`` without arguments inside a method."""
+    owner = frame.owner or frame
+    cls = owner.cells.get("__class__")
+    if cls is None:
+        raise RuntimeError("super(): no arguments")
+    first = next(iter(owner.vars.values()))
+    return super(cls.cell_contents, first)
+
+
