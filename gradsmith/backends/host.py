@@ -37,7 +37,9 @@ def host_function(name: str) -> Callable[..., Any]:
 
 
 #: host functions that are not simply a public function of NumPy or SciPy
-HOST: dict[str, Callable[..., Any]] = {}
+HOST: dict[str, Callable[..., Any]] = {
+    "numpy.einsum": lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 2),
+}
 
 
 def make_index(spec: Sequence[Any], op: Op, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -107,7 +109,7 @@ _NUMPY_NAMES = {
     **{"shr": "right_shift", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"},
     **{"gt": "greater", "ge": "greater_equal"},
 }
-_SPECIAL = ["erf", "erfc", "gamma", "gammaln", "digamma", "expit", "polygamma"]
+SPECIAL = ["erf", "erfc", "gamma", "gammaln", "digamma", "expit", "polygamma"]
 
 
 def numpy_name(op: str) -> str:
@@ -116,8 +118,8 @@ def numpy_name(op: str) -> str:
 
 
 @cache
-def _elementwise(name: str) -> Callable[..., Any]:
-    return getattr(scipy.special, name) if name in _SPECIAL else getattr(np, numpy_name(name))
+def elementwise_function(name: str) -> Callable[..., Any]:
+    return getattr(scipy.special, name) if name in SPECIAL else getattr(np, numpy_name(name))
 
 
 def _reduction(name: str) -> Callable[..., Any]:
@@ -155,7 +157,7 @@ _EVALUATE: dict[str, Callable[..., Any]] = {
 def evaluate(op: Op, args: Sequence[Any]) -> list[Any]:
     """Results of an array operation (no control flow, no sequences) for evaluated operands, with exactly their types."""
     f = _EVALUATE.get(op.name)
-    out = f(op, *args) if f else _elementwise(op.name)(*args)
+    out = f(op, *args) if f else elementwise_function(op.name)(*args)
     outs = out if len(op.results) > 1 else [out]
     return [exact(value, r.type) for value, r in zip(outs, op.results, strict=True)]
 
