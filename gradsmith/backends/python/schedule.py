@@ -1,0 +1,105 @@
+"""Which values become part of their user's expression, and the order of operations that follows.
+
+An operation whose unnamed result is used once becomes a part of the statement that uses it, if it may be evaluated there. It
+is moved right in front of that statement, so that what runs last is also what is written last: liveness and in-place
+updates are planned on this order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gradsmith.ir.ops import CONTROL, EFFECTS
+from gradsmith.ir.program import Block, Const, Op, Value
+
+#: a rough measure of the length of an expression, in characters
+_LONGEST = 70
+_STATEMENTS = (
+    CONTROL | EFFECTS | {"set", "add_at", "seq_new", "seq_push", "seq_pop", "seq_add", "seq_zeros", "seq_unstack"}
+)
+
+
+def schedule(block: Block) -> set[Op]:
+    """Reorder the operations of ``block`` and its regions; returns the operations that are written inside others."""
+    inlined: set[Op] = set()
+    _block(block, _count_uses(block), inlined)
+    return inlined
+
+
+def _count_uses(block: Block) -> Counter[Value]:
+    uses: Counter[Value] = Counter(block.results)
+    for op in block.walk():
+        uses.update(op.args)
+        for region in op.regions:
+            uses.update(region.results)
+    return uses
+
+
+def is_statement(op: Op) -> bool:
+    """Whether ``op`` is always written as a statement of its own."""
+    return op.name in _STATEMENTS or len(op.results) != 1
+
+
+def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
+    end = len(block.ops)
+    position = {op: k for k, op in enumerate(block.ops)}
+    barriers = [0]  # number of statements with effects before each position
+    for op in block.ops:
+        barriers.append(barriers[-1] + is_statement(op))
+    user: dict[Value, int] = {}  # where a value of this block is used as an operand, when it is used once
+    needs_name = {op.args[0] for op in block.ops if op.name in ("set", "add_at")}
+    for k, op in enumerate(block.ops):
+        user.update((a, k) for a in op.args)
+        for region in op.regions:
+            _block(region, uses, inlined)
+    user.update((r, end) for r in block.results)
+
+    statement = list(range(end + 1))  # the position of the statement that an operation is written in
+    children: dict[int, list[int]] = {}
+    size: dict[Op, int] = {op: _own_size(op) for op in block.ops}
+    total = Counter({k: size[op] for op, k in position.items()})
+    for k in range(end - 1, -1, -1):
+        op = block.ops[k]
+        if is_statement(op) or uses[op.results[0]] != 1 or op.results[0].name or op.results[0] in needs_name:
+            continue
+        if (place := user.get(op.results[0])) is None:
+            continue  # used in a region
+        target = statement[place]
+        reads_memory = any(_is_array(a) for a in op.args)  # of an array that a statement between may write to
+        if barriers[target] != barriers[k + 1] and (reads_memory or op.name == "pow"):
+            continue
+        if total[target] + size[op] > _LONGEST:
+            continue
+        total[target] += size[op]
+        statement[k] = target
+        children.setdefault(place, []).append(k)
+        inlined.add(op)
+    block.ops = _order(block, statement, children)
+
+
+def _order(block: Block, statement: list[int], children: dict[int, list[int]]) -> list[Op]:
+    """The operations with every inlined one in front of its user."""
+    ordered: list[Op] = []
+    end = len(block.ops)
+    for k in range(end + 1):
+        if statement[k] != k:
+            continue
+        stack = [(k, False)]
+        while stack:
+            node, done = stack.pop()
+            if done:
+                if node < end:
+                    ordered.append(block.ops[node])
+                continue
+            stack.append((node, True))
+            stack.extend((child, False) for child in children.get(node, ()))
+    return ordered
+
+
+def _is_array(value: Value) -> bool:
+    return not isinstance(value, Const) and getattr(value.type, "ndim", 1) > 0
+
+
+def _own_size(op: Op) -> int:
+    names = sum(6 for a in op.args)
+    return names + (4 if len(op.args) == 2 else 8)

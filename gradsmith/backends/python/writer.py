@@ -1,0 +1,384 @@
+"""Writes a Program as Python statements."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Sequence
+
+from gradsmith.backends.python.expressions import ATOM, NOT, SUM, Expr, Expressions, constant, exact, typed
+from gradsmith.backends.python.names import Names, identifier
+from gradsmith.backends.python.schedule import schedule
+from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
+from gradsmith.ir.types import ArrayType
+from gradsmith.transforms import inplace
+
+HELPERS = {
+    "strong_mul": '''
+def strong_mul(g, d):
+    """g * d, but 0 where g is 0 even if d is infinite or NaN."""
+    return np.where(np.equal(g, 0), np.zeros((), np.asarray(g).dtype), np.multiply(g, d))[()]
+''',
+    "unbroadcast": '''
+def unbroadcast(x, shape):
+    """x summed over the axes along which an array of this shape was broadcast."""
+    x = x.sum(axis=tuple(range(x.ndim - len(shape)))) if x.ndim > len(shape) else x
+    axes = tuple(k for k, n in enumerate(shape) if n == 1 and x.shape[k] != 1)
+    return x.sum(axis=axes, keepdims=True) if axes else x
+''',
+}
+_INDENT = "    "
+
+
+class Writer:
+    """The source text of one Program, line by line, with the user's location for every line."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.block = copy_block(program.block, {})
+        self.inlined = schedule(self.block)
+        self.plan = inplace.plan(self.block)
+        self.expressions = Expressions(self.read)
+        self.names = Names({*HELPERS, identifier(program.name) or "f"})
+        self.lines: list[tuple[str, Location | None]] = []
+        self.constants: dict[Value, str] = {}
+        self._pending: dict[Value, Expr] = {}  # inlined values on the way to their user
+        self._weak: set[Value] = set()
+        self._wanted: dict[Value, str] = {}  # the variable a value should get, since a loop or branch carries it there
+        self._depth = 1
+        self._loc: Location | None = None
+
+    # --- text ---
+
+    def write(self) -> tuple[str, dict[int, Location]]:
+        """The source and the user's location of its lines."""
+        params = [self._parameter(k, p) for k, p in enumerate(self.block.params)]
+        self._operations(self.block)
+        self._return()
+        head = ["import numpy as np", *(f"import {name}" for name in self.expressions.imports)]
+        for name in self.expressions.helpers:
+            head += ["", *HELPERS[name].rstrip().split("\n")]
+        head += [""] if self.constants else []
+        head += [f"{name} = {constant(c).text}" for c, name in self.constants.items() if isinstance(c, Const)]
+        head += ["", "", f"def {identifier(self.program.name) or 'f'}({', '.join(params)}):"]
+        locations = {len(head) + k + 1: loc for k, (_, loc) in enumerate(self.lines) if loc is not None}
+        return "\n".join([*head, *(text for text, _ in self.lines), ""]), locations
+
+    def _line(self, text: str) -> None:
+        self.lines.append((_INDENT * self._depth + text, self._loc))
+
+    def _parameter(self, k: int, param: Value) -> str:
+        if not param.name:
+            param.name = identifier(self.program.inputs[k].label) or f"x{k}"
+        return self.names.assign(param, lambda value: True)
+
+    def read(self, value: Value) -> Expr:
+        """The expression for an operand."""
+        if isinstance(value, Const):
+            if not value.ndim:
+                return constant(value)
+            if value not in self.constants:
+                self.constants[value] = f"_c{len(self.constants)}"
+            return Expr(self.constants[value])
+        if value in self._pending:
+            return self._pending[value]
+        return Expr(self.names.variable[value], weak=value in self._weak)
+
+    # --- operations ---
+
+    def _operations(self, block: Block) -> None:
+        for op in block.ops:
+            if op in self.inlined:
+                self._pending[op.result] = self.expressions.expression(op)
+                continue
+            self._loc = op.loc
+            statement = getattr(self, f"_{op.name}", None)
+            if statement:
+                statement(op)
+            elif op.name.startswith("seq_") and op.name in _SEQUENCE_UPDATES:
+                self._sequence(op)
+            elif len(op.results) != 1:
+                self._host_results(op)
+            else:
+                expr = self.expressions.expression(op)
+                self._line(f"{self._name(op.result, op)} = {expr.text}")
+                self._note_weak(op.result, expr)
+
+    def _name(self, value: Value, op: Op, prefer: str = "") -> str:
+        """A variable for a result of ``op``."""
+        wanted = self._wanted.get(value, "")
+        return self.names.assign(value, lambda held: self.plan.used_after(held, op), wanted or prefer)
+
+    def _note_weak(self, value: Value, expr: Expr) -> None:
+        if expr.weak:
+            self._weak.add(value)
+
+    def _host_results(self, op: Op) -> None:
+        expr = self.expressions.host_call(op)
+        names = [self._name(r, op) for r in op.results]
+        self._line(f"{', '.join(names)} = {expr.text}")
+        if op.attrs["fn"].startswith("numpy."):
+            odd = [k for k, r in enumerate(op.results) if r.dtype.kind == "c"]  # NumPy may return real numbers
+        else:
+            odd = list(range(len(names)))
+        for k in odd:
+            self._line(f"{names[k]} = {exact(names[k], op.results[k].type)}")
+
+    def _target(self, op: Op, reads: str) -> str:
+        """The variable with the array that a ``set`` or ``add_at`` writes to: the operand's own, or a copy.
+
+        ``reads`` is source text that is evaluated after the copy.
+        """
+        x = op.args[0]
+        if op in self.plan.in_place:
+            return self.names.hold(self.names.variable[x], op.result)
+        source = self.read(x).text
+        name = self.names.choose(
+            op.result,
+            lambda held: self.plan.used_after(held, op),
+            self._wanted.get(op.result, "") or ("" if op.result.name or isinstance(x, Const) else source),
+            _identifiers(reads) - {source},
+        )
+        self._line(f"{name} = {source}.copy()")
+        return self.names.hold(name, op.result)
+
+    def _set(self, op: Op) -> None:
+        if not op.args[0].ndim:
+            name = self._name(op.result, op)
+            self._line(f"{name} = {typed(self.read(op.args[1]), op.result.type).text}")
+            return
+        value, index = self.read(op.args[1]).text, self.expressions.subscript(op)
+        self._line(f"{self._target(op, f'{value} {index}')}[{index}] = {value}")
+
+    def _add_at(self, op: Op) -> None:
+        x, v = op.args[:2]
+        value, index = self.read(v), self.expressions.subscript(op)
+        if not x.ndim:
+            name = self._name(op.result, op)
+            self._line(f"{name} = {typed(self.read(x), x.type).text} + {value.at(SUM + 1)}")
+            return
+        target = self._target(op, f"{value.text} {index}")
+        if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
+            place = f"({index},)" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
+            self._line(f"np.add.at({target}, {place}, {value.text})")
+        else:
+            self._line(f"{target}[{index}] += {value.text}")
+
+    def _check(self, op: Op) -> None:
+        self._line(f"if {_negated(self.read(op.args[0]))}:")
+        error = op.attrs["error"]
+        message = repr(op.attrs["message"].format()) if len(op.args) == 1 else repr(op.attrs["message"])
+        if len(op.args) > 1:
+            message += f".format({', '.join(self.read(a).text for a in op.args[1:])})"
+        self._line(f"{_INDENT}raise {self._qualified(error)}({message})")
+
+    def _guard(self, op: Op) -> None:
+        self.expressions.imports["gradsmith.errors"] = None
+        self._line(f"if {_negated(self.read(op.args[0]))}:")
+        self._line(f"{_INDENT}raise gradsmith.errors.GuardFailed")
+
+    def _qualified(self, error: type) -> str:
+        if getattr(builtins, error.__name__, None) is error:
+            return error.__name__
+        if error.__module__.startswith("numpy."):
+            return f"np.{error.__module__.removeprefix('numpy.')}.{error.__name__}"
+        self.expressions.imports[error.__module__] = None
+        return f"{error.__module__}.{error.__qualname__}"
+
+    def _sequence(self, op: Op) -> None:
+        sequence = self.read(op.args[0]).text
+        args = [typed(self.read(a), a.type).text for a in op.args[1:]]
+        self.names.hold(sequence, op.results[0])
+        if op.name == "seq_push":
+            self._line(f"{sequence}.append({args[0]})")
+        elif op.name == "seq_pop":
+            self._line(f"{self._name(op.results[1], op)} = {sequence}.pop()")
+        else:
+            self._line(f"{sequence}[{args[0]}] = {sequence}[{args[0]}] + {args[1]}")
+
+    # --- control flow ---
+
+    def _moves(self, variables: Sequence[str], exprs: Sequence[Expr]) -> None:
+        """Assign all at once: in one statement if an expression reads a variable that another assigns."""
+        moves = [(v, e.text) for v, e in zip(variables, exprs, strict=True) if v != e.text]
+        targets = {v for v, _ in moves}
+        if any((targets - {v}) & _identifiers(text) for v, text in moves):
+            self._line(f"{', '.join(v for v, _ in moves)} = {', '.join(t for _, t in moves)}")
+            return
+        for variable, text in moves:
+            self._line(f"{variable} = {text}")
+
+    def _region(self, region: Block, variables: Sequence[str], strong: Sequence[bool] = ()) -> list[Expr]:
+        """Write a region whose results end up in ``variables``; returns the expressions of the results.
+
+        Where ``strong`` says so a result that may be a Python number is converted.
+        """
+        own = {r for op in region.ops for r in op.results}
+        for variable, value in zip(variables, region.results, strict=True):
+            if value in own:
+                self._wanted.setdefault(value, variable)
+        self._operations(region)
+        exprs = [self.read(r) for r in region.results]
+        for k, value in enumerate(region.results):
+            if strong and strong[k]:
+                exprs[k] = typed(exprs[k], value.type)
+            if (region, k) in self.plan.exit_copies:
+                exprs[k] = Expr(f"{exprs[k].at(ATOM)}.copy()")
+        self._moves(variables, exprs)
+        return exprs
+
+    def _if(self, op: Op) -> None:
+        condition = self.read(op.args[0])
+        variables = self._branch_variables(op)
+        before = len(self.lines)
+        state = self.names.snapshot()
+        branches = []
+        for region in op.regions:
+            self._depth += 1
+            for result, expr in zip(op.results, self._region(region, variables), strict=True):
+                self._note_weak(result, expr)
+            self._depth -= 1
+            self.names.restore(dict(state))
+            branches.append(self.lines[before:])
+            del self.lines[before:]
+            self._loc = op.loc
+        then, other = branches
+        if then:
+            self._line(f"if {condition.text}:")
+            self.lines += then
+            if other:
+                self._line("else:")
+        elif other:
+            self._line(f"if {_negated(condition)}:")
+        self.lines += other
+        for result, name in zip(op.results, variables, strict=True):
+            self.names.hold(name, result)
+
+    def _branch_variables(self, op: Op) -> list[str]:
+        """The variables for the results of an ``if``: that of a value one branch hands on, if it is dead afterwards."""
+        variables: list[str] = []
+        for k, result in enumerate(op.results):
+            handed_on = [
+                self.names.variable[v]
+                for v in (region.results[k] for region in op.regions)
+                if v in self.names.variable and v not in self._pending and not self.plan.used_after(v, op)
+            ]
+            prefer = self._wanted.get(result) or next((v for v in handed_on if v not in variables), "")
+            variables.append(self.names.choose(result, lambda held: self.plan.used_after(held, op), prefer, variables))
+        return variables
+
+    def _for(self, op: Op) -> None:
+        (body,) = op.regions
+        bounds = [self.read(a) for a in op.args[:3]]
+        span = _range(op.args[:3], bounds)
+        variables = self._carried_variables(op, body.params[1:], op.args[3:], _identifiers(span))
+        index = self.names.choose(body.params[0], lambda held: self._alive_in(held, op), avoid=variables)
+        state = self.names.snapshot()
+        self.names.hold(index, body.params[0])
+        self._weak.add(body.params[0])
+        self._line(f"for {index} in {f'reversed({span})' if op.attrs.get('reverse') else span}:")
+        self._body(op, body, body.params[1:], variables)
+        self._leave(op, body.params[1:], variables, state)
+
+    def _while(self, op: Op) -> None:
+        condition, body = op.regions
+        variables = self._carried_variables(op, body.params, op.args, set())
+        state = self.names.snapshot()
+        for param, of_body, name in zip(condition.params, body.params, variables, strict=True):
+            self.names.variable[param] = name
+            if of_body in self._weak:
+                self._weak.add(param)
+        simple = all(inner in self.inlined for inner in condition.ops)
+        if simple:
+            self._operations(condition)
+            self._loc = op.loc
+            self._line(f"while {self.read(condition.results[0]).text}:")
+        else:
+            self._line("while True:")
+            self._depth += 1
+            self.names.holder.update(dict.fromkeys(variables))  # the body needs them
+            self._operations(condition)
+            self._loc = op.loc
+            self._line(f"if {_negated(self.read(condition.results[0]))}:")
+            self._line(_INDENT + "break")
+            self._depth -= 1
+            self.names.restore(dict(state))
+        self._body(op, body, body.params, variables)
+        self._leave(op, body.params, variables, state)
+
+    def _carried_variables(
+        self, op: Op, params: Sequence[Value], initial: Sequence[Value], avoid: set[str]
+    ) -> list[str]:
+        """Choose the variables of carried values and give them their initial values."""
+        variables: list[str] = []
+        exprs = [self.read(v) for v in initial]
+        for k, (param, init, result) in enumerate(zip(params, initial, op.results, strict=True)):
+            param.name = param.name or result.name or op.regions[-1].results[k].name or init.name
+            prefer = self._wanted.get(result, "")
+            if not (prefer or param.name) and init in self.names.variable:
+                prefer = self.names.variable[init]
+            variables.append(
+                self.names.choose(param, lambda held: self._alive_in(held, op), prefer, {*avoid, *variables})
+            )
+            if (op, k) in self.plan.entry_copies:
+                exprs[k] = Expr(f"{exprs[k].at(ATOM)}.copy()")
+            if exprs[k].weak:
+                self._weak.add(param)
+        self._moves(variables, exprs)
+        for param, name in zip(params, variables, strict=True):
+            self.names.hold(name, param)
+        return variables
+
+    def _alive_in(self, value: Value, op: Op) -> bool:
+        """Whether ``value`` is read in the loop ``op`` or after it."""
+        return self.plan.used_after(value, op) or self.plan.used_inside(value, op)
+
+    def _body(self, op: Op, body: Block, params: Sequence[Value], variables: Sequence[str]) -> None:
+        self._depth += 1
+        start = len(self.lines)
+        self._region(body, variables, [p not in self._weak for p in params])
+        if len(self.lines) == start:
+            self._line("pass")
+        self._depth -= 1
+
+    def _leave(self, op: Op, params: Sequence[Value], variables: Sequence[str], state: dict[str, Value | None]) -> None:
+        """After a loop its variables hold its results."""
+        self.names.restore(state)
+        for result, param, name in zip(op.results, params, variables, strict=True):
+            self.names.hold(name, result)
+            if param in self._weak:
+                self._weak.add(result)
+
+    def _return(self) -> None:
+        """Return the results, none of them memory of the caller's or of another result."""
+        texts = []
+        for k, value in enumerate(self.block.results):
+            expr = self.read(value)
+            mine = self.plan.owned(value) and not self.plan.is_view(value)
+            shared = any(self.plan.same_storage(value, other) for other in self.block.results[:k])
+            copy = isinstance(value.type, ArrayType) and value.ndim and (shared or not mine)
+            texts.append(f"{expr.at(ATOM)}.copy()" if copy else expr.text)
+        self._loc = None
+        self._line(f"return {', '.join(texts) or '()'}")
+
+
+_SEQUENCE_UPDATES = frozenset({"seq_push", "seq_pop", "seq_add"})
+
+
+def _identifiers(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d]\w*", text))
+
+
+def _negated(condition: Expr) -> str:
+    if condition.strength == NOT:
+        return condition.text.removeprefix("not ")
+    return f"not {condition.at(NOT)}"
+
+
+def _range(values: Sequence[Value], bounds: Sequence[Expr]) -> str:
+    start, stop, step = (e.text for e in bounds)
+    if not isinstance(values[2], Const) or values[2].data != 1:
+        return f"range({start}, {stop}, {step})"
+    if isinstance(values[0], Const) and values[0].data == 0:
+        return f"range({stop})"
+    return f"range({start}, {stop})"
