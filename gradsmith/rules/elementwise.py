@@ -209,7 +209,9 @@ SINGULAR = frozenset(
     | {"sinh", "cosh", "arcsin", "arccos", "arccosh", "arctanh", "gamma", "gammaln", "digamma", "polygamma", "host"}
 )
 #: operations that pass an exactly zero adjoint on
-PASSES_ZEROS = frozenset({"mul", "strong_mul", "neg", "cast", "reshape", "transpose", "broadcast_to", "index", "conj"})
+PASSES_ZEROS = frozenset({"mul", "strong_mul", "neg", "cast", "conj", "real", "imag", "complex", "index"}) | {
+    *("reshape", "transpose", "broadcast_to", "unbroadcast")
+}
 VISIT_LIMIT = 40
 
 
@@ -280,12 +282,20 @@ def pushforward(op: Op, z: Value, args: Sequence[Value], tangents: Sequence[Valu
         return REAL_LINEAR[op.name][0](tangents[0], z, *args)
     else:
         for tangent, partial in zip(tangents, PARTIALS[op.name], strict=True):
-            part = None if tangent is None else times(tangent, _evaluate(partial, z, args))
+            part = None if tangent is None else _push(tangent, _evaluate(partial, z, args))
             total = part if total is None else total if part is None else total + part
     without = [a for a, t in zip(args, tangents, strict=True) if t is None and a.ndim]
     if total is not None and (without or total.ndim < z.ndim):
         total = broadcast_to(total, shape(z))
     return total
+
+
+def _push(tangent: Value, p: Any) -> Value | None:
+    """``tangent * p``: exactly 0 where either is 0, as for the adjoint of the same chain."""
+    out = times(tangent, p)
+    if isinstance(p, Value) and p.dtype.kind != "b" and out is not None and not _finite(tangent, data=True):
+        return where(_eq(p, 0), 0, out)
+    return out
 
 
 def pullback(op: Op, g: Value, wanted: Sequence[bool]) -> list[Value | None]:

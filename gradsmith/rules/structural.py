@@ -135,6 +135,7 @@ def _region(op: Op, g: Value) -> Value:
 
 
 def _set(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
+    """The adjoint of the written value is left in the shape of the region."""
     (adjoint,) = g
     assert adjoint is not None
     attrs = {"checked": True} if op.attrs.get("checked") else {}
@@ -143,7 +144,6 @@ def _set(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
         written = _region(op, adjoint)
         if "a" in op.attrs["spec"]:
             written = where(_survives(op, written), written, 0)
-        written = like(written, op.args[1])
     if wanted[0]:
         cleared = set_at(adjoint, const_like(0, adjoint), op.attrs["spec"], op.args[2:], **attrs)
     return [cleared, written]
@@ -162,7 +162,7 @@ def _survives(op: Op, written: Value) -> Value:
 
 def _add_at(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
     assert g[0] is not None
-    return [g[0], like(_region(op, g[0]), op.args[1]) if wanted[1] else None]
+    return [g[0], _region(op, g[0]) if wanted[1] else None]
 
 
 def _concatenate(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:

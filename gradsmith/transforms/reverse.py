@@ -8,13 +8,13 @@ Where primal values come from is the affair of :mod:`gradsmith.transforms.save`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from gradsmith import errors
 from gradsmith.ir.builder import Builder, emit, i64, unbroadcast
 from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Op, Value, free_values
+from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
 from gradsmith.ir.types import I64
 from gradsmith.rules import elementwise, linalg, structural
 from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
@@ -27,25 +27,30 @@ Pullback: TypeAlias = Callable[[Sequence[Value | None]], list[Value | None]]
 Adjoints: TypeAlias = dict[Value, Value]
 
 
-def vjp(b: Builder, block: Block, args: Sequence[Value], wrt: Sequence[int]) -> tuple[list[Value], Pullback]:
+def vjp(
+    b: Builder, block: Block, args: Sequence[Value], wrt: Sequence[int], inputs: Sequence[Input] = ()
+) -> tuple[list[Value], Pullback]:
     """Emit the forward sweep of ``block`` and return its results and their pullback.
 
     ``args`` are the values of the block's parameters, ``wrt`` the positions of those that want an adjoint; other values
     that the block uses are constants. ``pullback(cotangents)`` takes one cotangent per result (``None``: zero), emits the
     backward sweep at the builder's place at that time, which is the forward sweep's block or a region after it, and gives
     one adjoint per ``wrt`` (``None``: zero). It adds to the forward sweep what has to be saved.
+
+    ``inputs``, one per argument, say which axes have length one: with it shapes need fewer operations.
     """
     with b:
         args = _distinct(block, args, wrt)
         start = len(b.block.ops)
         results = b.inline(block, args)
     forward, ops = b.block, b.block.ops[start:]
-    inputs = [args[k] for k in wrt]
+    wanted = [args[k] for k in wrt]
+    units = {a: x.unit_axes for a, x in zip(args, inputs, strict=False) if len(x.unit_axes) > 0}
 
     def pullback(cotangents: Sequence[Value | None]) -> list[Value | None]:
         seeds = [(r, g) for r, g in zip(results, cotangents, strict=True) if g is not None]
         with b:
-            return _Reverse(b, forward, ops, inputs, [r for r, _ in seeds]).run(seeds)
+            return _Reverse(b, forward, ops, wanted, [r for r, _ in seeds], units).run(seeds)
 
     return results, pullback
 
@@ -64,14 +69,22 @@ def _distinct(block: Block, args: Sequence[Value], wrt: Sequence[int]) -> list[V
 class _Reverse:
     """One backward sweep."""
 
-    def __init__(self, b: Builder, block: Block, ops: Sequence[Op], inputs: Sequence[Value], outputs: Sequence[Value]):
+    def __init__(
+        self,
+        b: Builder,
+        block: Block,
+        ops: Sequence[Op],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        unit_axes: Mapping[Value, Sequence[bool]],
+    ):
         self.b = b
         self.ops = ops
         self.inputs = inputs
         self.activity = Activity(ops)
         self.varied = self.activity.varied(v for v in inputs if v.type.inexact)
         self.active = self.varied & self.activity.useful(outputs)
-        self.shapes = Shapes(ops)
+        self.shapes = Shapes(ops, unit_axes)
         self.saver = Saver(b, self.shapes, linear=b.block is block)
         self.top = Frame(None, block, None, set())
 
@@ -110,7 +123,10 @@ class _Reverse:
         rule = structural.PULLBACKS.get(op.name)
         if rule is None:
             raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
-        return rule(op, g, wanted)
+        out = list(rule(op, g, wanted))
+        if op.name in ("set", "add_at") and isinstance(out[1], Value) and not self.shapes.fills(op):
+            out[1] = structural.like(out[1], op.args[1])
+        return out
 
     def _operand_shape(self, part: Value, operand: Value, op: Op) -> Value:
         """An adjoint in the shape of an elementwise result, summed to the shape of an operand."""

@@ -180,7 +180,8 @@ class Saver:
     def _recompute(self, op: Op, mapping: dict[Value, Value]) -> None:
         self.b.loc = op.loc
         if op.name == "dim":
-            mapping[op.result] = evaluate(self.shapes.dim(op.args[0], op.attrs["axis"]))
+            length = evaluate(self.shapes.dim(op.args[0], op.attrs["axis"]))
+            mapping[op.result] = mapping.get(length, length)
         else:
             self.b.block.ops.append(copy_op(op, mapping))
 

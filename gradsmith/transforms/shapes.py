@@ -7,13 +7,13 @@ integer operation on expressions. Equal expressions are equal lengths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from gradsmith.ir.builder import elementwise, emit, i64, where
-from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
+from gradsmith.ir.ops import ELEMENTWISE, consumed_axes, index_ndim
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.activity import loop_slots
@@ -40,18 +40,18 @@ def arithmetic(name: str, a: Expr, b: Expr) -> Expr:
     return (name, a, b)
 
 
-def broadcast(a: Expr, b: Expr) -> Expr:
-    if a == b or b == const(1):
-        return a
-    if a[0] == "const":
-        return b if a[1] == 1 else a
-    return b if b[0] == "const" else ("broadcast", a, b)
+def shortened(n: Expr, k: int) -> Expr:
+    """``max(n - k, 0)`` for ``k ≥ 0``; cuts of a cut length add up."""
+    if k == 0:
+        return n
+    if n[0] == "maximum" and n[2] == const(0) and n[1][0] == "add" and n[1][2][0] == "const":
+        return shortened(n[1][1], k - n[1][2][1])
+    return arithmetic("maximum", arithmetic("add", n, const(-k)), const(0))
 
 
 def clamp(bound: Expr, n: Expr) -> Expr:
     if bound[0] == "const":
-        low = arithmetic("maximum", arithmetic("add", n, bound), const(0))
-        return low if bound[1] < 0 else arithmetic("minimum", bound, n)
+        return shortened(n, -bound[1]) if bound[1] < 0 else arithmetic("minimum", bound, n)
     return ("clamp", bound, n)
 
 
@@ -82,12 +82,24 @@ def evaluate(expr: Expr) -> Value:
 
 
 class Shapes:
-    """Lengths of the axes of the values defined by ``ops`` and by the regions below."""
+    """Lengths of the axes of the values defined by ``ops`` and by the regions below.
 
-    def __init__(self, ops: Iterable[Op]):
+    ``unit_axes`` says for some array values which of their axes have length one; all others have another length.
+    """
+
+    def __init__(self, ops: Sequence[Op], unit_axes: Mapping[Value, Sequence[bool]] | None = None):
         self._known: dict[Any, Expr] = {}
         self._loop_of: dict[Value, Op] = {}
+        self._not_one: set[Expr] = set()
+        self._equal: dict[Expr, Expr] = {}  # lengths that have been broadcast together, neither being one
         self._register(ops)
+        for x, units in (unit_axes or {}).items():
+            for axis, unit in enumerate(units):
+                self._known[x, axis] = const(1) if unit else ("dim", x, axis)
+            self._not_one.update(("dim", x, axis) for axis, unit in enumerate(units) if not unit)
+        for op in ops:  # run in every execution, so what they require of shapes holds
+            if op.name in ELEMENTWISE and op.result.ndim:
+                self.shape(op.result)
 
     def _register(self, ops: Iterable[Op]) -> None:
         for op in ops:
@@ -105,7 +117,26 @@ class Shapes:
                 self._assume_invariant(loop)
             if key not in self._known:
                 self._known[key] = self._dim(x, axis) or ("dim", x, axis)
-        return self._known[key]
+        return self._find(self._known[key])
+
+    def _find(self, expr: Expr) -> Expr:
+        while expr in self._equal:
+            expr = self._equal[expr]
+        return expr
+
+    def _broadcast(self, a: Expr, b: Expr) -> Expr:
+        if a == b or b == const(1):
+            return a
+        if a == const(1):
+            return b
+        if self._is_not_one(a) and self._is_not_one(b):
+            a, b = (b, a) if b[0] == "const" else (a, b)
+            self._equal[b] = a
+            return a
+        return a if self._is_not_one(a) else b if self._is_not_one(b) else ("broadcast", a, b)
+
+    def _is_not_one(self, expr: Expr) -> bool:
+        return expr[0] == "const" or expr in self._not_one
 
     def shape(self, x: Value) -> list[Expr]:
         return [self.dim(x, k) for k in range(x.ndim)]
@@ -113,6 +144,13 @@ class Shapes:
     def same(self, x: Value, y: Value) -> bool:
         """Whether ``x`` and ``y`` are known to have equal shapes."""
         return x.ndim == y.ndim and self.shape(x) == self.shape(y)
+
+    def fills(self, update: Op) -> bool:
+        """Whether the value written by a ``set`` or ``add_at`` is known to have the shape of what it overwrites."""
+        x, value, *args = update.args
+        read = Op("index", [x, *args], update.attrs)
+        region = [self._index(read, k) for k in range(index_ndim(x.ndim, update.attrs["spec"], args))]
+        return None not in region and region == self.shape(value)
 
     def integer(self, v: Value) -> Expr:
         """An integer scalar as an expression."""
@@ -173,7 +211,7 @@ class Shapes:
         length = const(1)
         for arg in op.args:
             if arg.ndim > ndim - 1 - axis:
-                length = broadcast(length, self.dim(arg, axis - ndim + arg.ndim))
+                length = self._broadcast(length, self.dim(arg, axis - ndim + arg.ndim))
         return length
 
     def _first_operand(self, op: Op, axis: int) -> Expr:
@@ -234,12 +272,20 @@ class Shapes:
             return n
         if stride < 1:
             return None
-        low = clamp(start, n) if start else const(0)
-        high = clamp(stop, n) if stop else n
-        length = high if low == const(0) else arithmetic("maximum", arithmetic("sub", high, low), const(0))
+        length = _between(start or const(0), stop, n)
         if stride == 1:
             return length
         return arithmetic("floordiv", arithmetic("add", length, const(stride - 1)), const(stride))
+
+
+def _between(start: Expr, stop: Expr | None, n: Expr) -> Expr:
+    """The length of ``x[start:stop]`` for an ``x`` of length ``n``."""
+    if start[0] == "const" and start[1] >= 0:
+        if stop is None or (stop[0] == "const" and stop[1] < 0):
+            return shortened(n, start[1] - (stop[1] if stop else 0))
+        return shortened(clamp(stop, n), start[1])
+    high = n if stop is None else clamp(stop, n)
+    return arithmetic("maximum", arithmetic("sub", high, clamp(start, n)), const(0))
 
 
 _RULES: dict[str, Any] = {
