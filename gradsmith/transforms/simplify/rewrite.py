@@ -70,7 +70,7 @@ class Rewriter:
         for op in block.ops:
             self._op(op)
         block.ops = frame.ops
-        block.results = [self.replaced.get(r, r) for r in block.results]
+        block.results = [self._resolve(r) for r in block.results]
         self._frames.pop()
         for key in frame.entered:
             del self._known[key]
@@ -78,7 +78,7 @@ class Rewriter:
 
     def _op(self, op: Op) -> None:
         replaced = self.replaced
-        op.args = [replaced.get(a, a) for a in op.args]
+        op.args = [self._resolve(a) for a in op.args]
         if op.name in CONTROL:
             self._control(op)
             return
@@ -98,6 +98,11 @@ class Rewriter:
                 self._replace(old, new)
             return
         self._place(op, key)
+
+    def _resolve(self, value: Value) -> Value:
+        """What ``value`` was replaced by; twice, since that may be the condition of a branch, known inside it."""
+        value = self.replaced.get(value, value)
+        return self.replaced.get(value, value)
 
     def _replace(self, old: Value, new: Value) -> None:
         if old is new:

@@ -114,7 +114,7 @@ class Shapes:
 
     def learn_equal(self, key: Key, other: Key) -> bool:
         """Note that two axes of the program's inputs that are not of length one are equally long."""
-        key, other = sorted((key, other), key=_order)
+        key, other = sorted((self.find(key), self.find(other)), key=_order)
         if key == other or isinstance(other, int) or not (self._is_not_one(key) and self._is_not_one(other)):
             return False
         self._equal[other] = key
