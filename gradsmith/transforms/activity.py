@@ -36,6 +36,8 @@ class Activity:
             if source.type.inexact and target.type.inexact and not isinstance(source, Const):
                 self.forward[source].append(target)
                 self.backward[target].append(source)
+        for old, new in _versions(ops):  # an adjoint of a sequence is built from its last version on
+            self.backward[old].append(new)
 
     def varied(self, seeds: Iterable[Value]) -> set[Value]:
         """Every value that depends on ``seeds``."""
@@ -70,9 +72,6 @@ def _dependences(ops: Iterable[Op]) -> Iterator[tuple[Value, Value]]:
             yield from _carried(op)
         else:
             yield from ((a, r) for k, a in enumerate(op.args) if differentiable(op, k) for r in op.results)
-            if op.name in ("seq_push", "seq_pop", "seq_add"):
-                # an adjoint of a sequence is built from its last version on
-                yield op.results[0], op.args[0]
 
 
 def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
@@ -83,8 +82,21 @@ def _carried(op: Op) -> Iterator[tuple[Value, Value]]:
         yield end, result
         yield result, param
         yield param, result
-        if isinstance(result.type, SeqType):
-            yield result, end
+
+
+def _versions(ops: Iterable[Op]) -> Iterator[tuple[Value, Value]]:
+    """Sequences and their next versions."""
+    for op in ops:
+        for region in op.regions:
+            yield from _versions(region.ops)
+        if op.name in ("seq_push", "seq_pop", "seq_add"):
+            yield op.args[0], op.results[0]
+        elif op.name in ("for", "while"):
+            slots = zip(loop_slots(op)[0], op.regions[-1].results, op.results, strict=True)
+            yield from ((old, new) for a, y, new in slots for old in (a, y) if isinstance(new.type, SeqType))
+        elif op.name == "if":
+            ends = [pair for region in op.regions for pair in zip(region.results, op.results, strict=True)]
+            yield from ((old, new) for old, new in ends if isinstance(new.type, SeqType))
 
 
 def loop_slots(op: Op) -> tuple[list[Value], list[Value]]:

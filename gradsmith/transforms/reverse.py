@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 from gradsmith import errors
 from gradsmith.ir.builder import Builder, emit, i64, unbroadcast
+from gradsmith.ir.checker import CONSUMES_SEQUENCE
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
-from gradsmith.ir.types import I64
+from gradsmith.ir.types import I64, SeqType
 from gradsmith.rules import elementwise, linalg, structural
 from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
 from gradsmith.transforms.activity import Activity, defined_inside, loop_slots, reach
@@ -100,6 +101,7 @@ class _Reverse:
     def _walk(self, frame: Frame, ops: Sequence[Op], adjoints: Adjoints) -> None:
         """Add to ``adjoints`` what flows backwards through ``ops``."""
         for op in reversed(ops):
+            self._start_sequences(op, adjoints)
             g = [adjoints.get(r) for r in op.results]
             if all(a is None for a in g):
                 continue
@@ -111,6 +113,13 @@ class _Reverse:
             else:
                 for operand, contribution in zip(op.args, self._pullback(op, g), strict=False):
                     self._add(adjoints, operand, contribution)
+
+    def _start_sequences(self, op: Op, adjoints: Adjoints) -> None:
+        """The last version of a sequence of which an earlier one needs an adjoint starts with zeros."""
+        if op.regions or op.name in CONSUMES_SEQUENCE:
+            for r in op.results:
+                if isinstance(r.type, SeqType) and r in self.active and r not in adjoints:
+                    adjoints[r] = zeros_like(r)
 
     def _pullback(self, op: Op, g: Sequence[Value | None]) -> Sequence[Contribution]:
         wanted = [a in self.active for a in op.args]
