@@ -69,7 +69,7 @@ class Generator:
         with self.builder:
             self.operations(size)
         results = [v for v in self.scope if isinstance(v.type, ArrayType)]
-        results = [self.pick(results) for _ in range(1 + self.choose(3))] + results[-1:]
+        results = [self.pick(results) for _ in range(1 + self.choose(5))] + results[-1:]
         self.builder.block.results = results
         outputs = [Output("py" if r.ndim == 0 and r.dtype in (float, int, bool, complex) else "array") for r in results]
         return Program("f", self.builder.block, inputs, outputs), args

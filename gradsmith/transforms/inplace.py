@@ -10,11 +10,11 @@ How to use a :class:`Plan`:
   ``args[0]`` and write there.
 - a loop's carried array ``k``: if ``(op, k) in plan.entry_copies`` copy the initial value before the loop; if
   ``(body, k) in plan.exit_copies`` copy the body's result ``k`` at the end of an iteration. In all other cases the
-  parameter is the memory of the initial value, then of the last iteration's result: hand on the pointer (a back end with
-  fixed buffers copies back all results at once, as a parallel move, where they are not in their place already).
+  parameter is the memory of the initial value, then of the last iteration's result: hand on the pointer (a back end
+  with fixed buffers copies back all results at once, as a parallel move, where they are not in their place already).
 - results of ``if``: hand on the pointer.
-- a result of the Program: copy it unless ``plan.owned(value)``, it is no view (``plan.is_view``) and no other result has
-  its storage (``plan.same_storage``).
+- a result of the Program: copy it unless ``plan.owned(value)``, it is no view (``plan.is_view``) and no other result
+  has its storage (``plan.same_storage``).
 
 Sequences hold their elements by pointer, in the storage of the sequence.
 """
@@ -100,7 +100,7 @@ class Plan:
             if home is block or block not in self._owner:
                 return False
             op = self._owner[block]
-            if op.name != "if" and self.used_inside(value, op):
+            if op.name != "if" and self.used_inside(value, op) and self._outside(value, block):
                 return True
 
     def used_inside(self, value: Value, op: Op) -> bool:
