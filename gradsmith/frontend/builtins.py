@@ -43,6 +43,11 @@ def find(f: Any) -> Callable[..., Any] | None:
         return None
 
 
+def register(f: Any, implementation: Callable[..., Any]) -> None:
+    """Say what calling ``f`` means in staged code; the implementation takes the stage first."""
+    _BUILTINS[f] = implementation
+
+
 def _staged(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(implementation: Callable[..., Any]) -> Callable[..., Any]:
         for f in functions:

@@ -248,7 +248,7 @@ def _run(
         raise UnsupportedCode(f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop")
     _bind(frame, code, defaults, kwdefaults, args, kwargs)
     frames, loc = len(stage.frames), stage.builder.loc
-    frame.try_depth = -1
+    frame.vars[JUMP] = FALL
     stage.frames.append(frame)
     result = code.body(frame)
     del stage.frames[frames:]

@@ -39,7 +39,7 @@ def _loop(frame: Frame, facts: Facts, **kwargs: Any) -> Any:
     def wanted(slot: Slot) -> bool:
         if slot.owner is not frame.vars or facts.used_outside is None:
             return True
-        return slot.key in facts.used_outside or not isinstance(slot.key, str)
+        return slot.key in facts.used_outside or not isinstance(slot.key, str) or slot.key.startswith("%")
 
     loop = Loop(
         frame.stage,

@@ -60,6 +60,7 @@ class Stage:
         self.lifted: dict[Any, tuple[Any, Any]] = {}  # outside places that were read: (what was found, its stand-in)
         self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
         self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
+        self.writes_arguments = False  # a function under differentiation writes its arguments
         self.duplications = 0  # branches with their continuation staged twice, around the present place
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first

@@ -1,0 +1,354 @@
+"""What users call. Every function takes a plain Python function and returns a callable that is compiled on its first call.
+
+Arguments may be floats, ints, arrays, and any nesting of tuples, lists, dicts, named tuples and dataclasses of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gradsmith.call import Cache, Specialisation
+from gradsmith.explain import explain
+from gradsmith.frontend import derive
+from gradsmith.frontend.calls import call as staged_call
+from gradsmith.frontend.stage import Stage
+
+ArgNums = int | str | Sequence[int | str]
+
+
+class Compiled:
+    """A function made from another: its derivative, or itself compiled. Compiled on the first call with given types.
+
+    ``source(*args)``, ``program(*args)`` and ``explain(*args)`` show what a call with these arguments runs.
+    """
+
+    def __init__(self, f: Callable[..., Any], kind: str, emit: Callable[..., Any], backend: str):
+        if not callable(f):
+            raise TypeError(f"{kind} takes a function, not {type(f).__name__}")
+        name = getattr(f, "__name__", type(f).__name__)
+        self.__name__ = f"{kind}_{'lambda' if name == '<lambda>' else name}"
+        self.__doc__ = f"{kind} of {name}"
+        self.__wrapped__ = f
+        self._emit = emit
+        self._cache = Cache(self.__name__, emit, backend)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        fast = self._cache.fast
+        if fast is not None and not kwargs:
+            out = fast(*args)
+            if out is not NotImplemented:
+                return out
+        return self._cache.call(args, kwargs)
+
+    def __gradsmith_call__(self, stage: Stage, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The call inside a function that is being staged."""
+        return self._emit(stage, list(args), kwargs)
+
+    def __repr__(self) -> str:
+        return f"<gradsmith {self.__name__}>"
+
+    def _specialisation(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
+        return self._cache.specialise(args, kwargs)
+
+    def source(self, *args: Any, **kwargs: Any) -> str:
+        """Readable NumPy source of what a call with these arguments computes; it runs by itself.
+
+        >>> import gradsmith as gs
+        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS
+        def grad_lambda(x):
+        ...
+        """
+        from gradsmith.backends.python import source
+
+        return source(self._specialisation(args, kwargs).program)
+
+    def program(self, *args: Any, **kwargs: Any) -> str:
+        """The typed Program that a call with these arguments runs, as text."""
+        return str(self._specialisation(args, kwargs).program)
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """What of a call runs natively, what calls back into NumPy, what is stored for the reverse pass, compile time."""
+        return explain(self._specialisation(args, kwargs))
+
+
+def _names(argnums: ArgNums) -> tuple[list[int | str], bool]:
+    """(names or positions of arguments, whether a single one was given)."""
+    if isinstance(argnums, int | str):
+        return [argnums], True
+    return list(argnums), False
+
+
+def jit(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
+    """``f`` itself, compiled.
+
+    Args:
+        f: a Python function written with NumPy, SciPy, math, loops, branches and in-place updates.
+        backend: "native" (machine code) or "python" (generated NumPy source).
+
+    Returns:
+        A callable with the arguments and the result of ``f``.
+
+    >>> import gradsmith as gs
+    >>> def triangle(n):
+    ...     total = 0.0
+    ...     for i in range(n):
+    ...         total += i
+    ...     return total
+    >>> gs.jit(triangle)(1000)
+    499500.0
+    """
+    return Compiled(f, "jit", lambda stage, args, kwargs: staged_call(stage, f, args, kwargs), backend)
+
+
+def value_and_grad(
+    f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native"
+) -> Compiled:
+    """The value of ``f`` and its gradient in one call; see :func:`grad`.
+
+    Returns:
+        A callable giving ``(value, gradient)``, or ``((value, aux), gradient)`` with ``has_aux``.
+
+    >>> import gradsmith as gs
+    >>> gs.value_and_grad(lambda x: x**3)(2.0)
+    (8.0, 12.0)
+    """
+    names, single = _names(argnums)
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        chosen = derive.Leaves(args, kwargs, names)
+        value, grads, aux = derive.value_and_grad(stage, f, chosen, has_aux)
+        structured = chosen.structured(grads)
+        gradient = structured[0] if single else tuple(structured)
+        return ((value, aux) if has_aux else value), gradient
+
+    return Compiled(f, "value_and_grad", emit, backend)
+
+
+def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native") -> Compiled:
+    """The gradient of ``f``, which returns one real number, by reverse mode.
+
+    Args:
+        f: a Python function. It returns a real number (float, NumPy scalar or 0-d array), or ``(number, aux)`` with
+            ``has_aux``.
+        argnums: which arguments to differentiate with respect to: a position, a keyword name, or a sequence of them.
+        has_aux: ``f`` returns a pair; its second part is returned as it is.
+        backend: "native" (machine code) or "python" (generated NumPy source).
+
+    Returns:
+        A callable with the arguments of ``f`` that returns the gradient in the structure of the argument: an array of the
+        argument's shape and dtype for an array, a Python float for a Python float, None for integer leaves inside a larger
+        structure; a tuple of them if ``argnums`` is a sequence; ``(gradient, aux)`` with ``has_aux``.
+        For complex z = x + iy the gradient is ∂f/∂x + i ∂f/∂y.
+
+    Raises:
+        NotDifferentiable: an argument without floats, or a result that is not one real number.
+        MissingRule: ``f`` calls a function that gradsmith has no rule for.
+        UnsupportedCode: ``f`` uses a construct that cannot be staged.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> def smooth(x):
+    ...     y = np.zeros(len(x))
+    ...     y[0] = x[0]
+    ...     for i in range(1, len(x)):
+    ...         y[i] = 0.5 * y[i - 1] + x[i]
+    ...     return np.sum(y**2)
+    >>> gs.grad(smooth)(np.array([1.0, 2.0, 3.0]))
+    array([ 6.625,  9.25 ,  8.5  ])
+
+    Method: reverse accumulation on a structured program; see A. Griewank and A. Walther, *Evaluating Derivatives*, SIAM 2008.
+    """
+    both = value_and_grad(f, argnums, has_aux, backend=backend)
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        value, gradient = both._emit(stage, args, kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return Compiled(f, "grad", emit, backend)
+
+
+def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str = "native") -> Compiled:
+    """The derivative of a function of one number, by forward mode.
+
+    Args:
+        f: a function from a number to a number.
+        holomorphic: allow complex numbers, for which the result is the complex derivative df/dz.
+
+    Returns:
+        A callable: for a number x it gives f′(x); for an array the derivative at every element (``f`` is applied to each
+        element by itself), as an array of the same shape. Derivatives nest: ``derivative(derivative(f))``.
+
+    >>> import gradsmith as gs
+    >>> gs.derivative(lambda x: x**3)(2.0)
+    12.0
+    >>> gs.derivative(gs.derivative(lambda x: x**3))(2.0)
+    12.0
+    """
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            raise TypeError("derivative(f) takes one argument: the number, or array of numbers, at which to differentiate")
+        return derive.elementwise_derivative(stage, f, args[0], holomorphic)
+
+    return Compiled(f, "derivative", emit, backend)
+
+
+def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *, backend: str = "native") -> Compiled:
+    """The Jacobian of ``f``.
+
+    Args:
+        f: a function from arrays (or containers of them) to an array (or a container of arrays).
+        argnums: as for :func:`grad`.
+        mode: "forward" (one sweep per input element), "reverse" (one per output element) or "auto" (the cheaper of the two
+            by the sizes in the first call).
+
+    Returns:
+        A callable giving, for an array result of shape s and an array argument of shape t, an array of shape s + t. Containers
+        nest as in JAX: the result's structure outside, the argument's inside.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> gs.jacobian(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ValueError(f"mode must be 'auto', 'forward' or 'reverse', not {mode!r}")
+    names, single = _names(argnums)
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return derive.jacobian(stage, f, derive.Leaves(args, kwargs, names), mode, single)
+
+    return Compiled(f, "jacobian", emit, backend)
+
+
+def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "native") -> Compiled:
+    """The Hessian of ``f``, which returns one real number: the forward Jacobian of the reverse gradient.
+
+    Returns:
+        A callable giving, for an argument of shape s, an array of shape s + s.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> gs.hessian(lambda x: x[0] ** 2 * x[1])(np.array([3.0, 5.0]))
+    array([[10.,  6.],
+           [ 6.,  0.]])
+    """
+    second = jacobian(grad(f, argnums), argnums, "forward")
+    second.__name__ = second.__name__.replace("jacobian_grad", "hessian")
+    return Compiled(f, "hessian", second._emit, backend)
+
+
+def hvp(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
+    """The product of the Hessian of ``f`` with a vector: ``hvp(f)(x, v)`` is H(x) v, forward mode over reverse mode.
+
+    ``v`` has the structure and shapes of ``x``. Costs a small multiple of one gradient; the Hessian is never formed.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> gs.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+
+    Source: B. A. Pearlmutter, Fast exact multiplication by the Hessian, Neural Computation 6 (1994).
+    """
+    gradient = grad(f)
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 2 or kwargs:
+            raise TypeError("hvp(f) takes two arguments: the point x and the vector v")
+        return derive.pushforward(stage, gradient, [args[0]], [args[1]])[1]
+
+    return Compiled(f, "hvp", emit, backend)
+
+
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native") -> tuple[Any, Any]:
+    """``(f(*primals), derivative of f along tangents)`` by forward mode.
+
+    Args:
+        primals: the arguments of ``f``.
+        tangents: for each of them a direction of the same structure and shapes.
+
+    >>> import gradsmith as gs
+    >>> gs.jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
+    (12.0, 4.0)
+    """
+    if len(primals) != len(tangents):
+        raise TypeError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")
+    return _pushforward(f, backend)(tuple(primals), tuple(tangents))
+
+
+def vjp(f: Callable[..., Any], *primals: Any, backend: str = "native") -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """``(f(*primals), pullback)``: the pullback maps a cotangent of the result to the cotangents of the primals.
+
+    Each call of the pullback evaluates ``f`` again on the primals given here.
+
+    Returns:
+        The result, and a function that takes a cotangent of the result's structure and shapes and returns a tuple with a
+        cotangent for each primal.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> y, pullback = gs.vjp(lambda x: x**2, np.array([1.0, 2.0]))
+    >>> pullback(np.array([1.0, 10.0]))
+    (array([ 2., 40.]),)
+    """
+    back = _pullback(f, backend)
+    return _primal(f, backend)(*primals), lambda cotangent: back(primals, cotangent)
+
+
+def _cached(make: Callable[..., Compiled]) -> Callable[..., Compiled]:
+    """Keep what was made for recent functions, so that repeated ``jvp`` and ``vjp`` calls compile once."""
+    kept = functools.lru_cache(maxsize=512)(make)
+
+    def get(f: Callable[..., Any], backend: str) -> Compiled:
+        try:
+            return kept(f, backend)
+        except TypeError:  # an unhashable callable
+            return make(f, backend)
+
+    return get
+
+
+@_cached
+def _primal(f: Callable[..., Any], backend: str) -> Compiled:
+    return jit(f, backend=backend)
+
+
+@_cached
+def _pushforward(f: Callable[..., Any], backend: str) -> Compiled:
+    return Compiled(f, "jvp", lambda stage, args, kwargs: derive.pushforward(stage, f, *args), backend)
+
+
+@_cached
+def _pullback(f: Callable[..., Any], backend: str) -> Compiled:
+    return Compiled(f, "vjp", lambda stage, args, kwargs: derive.pullback(stage, f, *args), backend)
+
+
+def _inside_staged_code() -> None:
+    """``jvp`` and ``vjp`` called by staged code emit their derivative there."""
+    from gradsmith.frontend import builtins as staged
+
+    def staged_jvp(stage: Stage, f: Any, primals: Any, tangents: Any, **options: Any) -> Any:
+        return derive.pushforward(stage, f, list(primals), list(tangents))
+
+    def staged_vjp(stage: Stage, f: Any, *primals: Any, **options: Any) -> Any:
+        def back(cotangent: Any) -> Any:
+            from gradsmith.frontend.stage import current
+
+            return derive.pullback(current(), f, primals, cotangent)
+
+        back.__gradsmith_call__ = lambda stage, args, kwargs: derive.pullback(stage, f, primals, *args)  # type: ignore[attr-defined]
+        return staged_call(stage, f, primals, {}), back
+
+    def staged_transform(transform: Callable[..., Compiled]) -> Callable[..., Any]:
+        return lambda stage, *args, **kwargs: transform(*args, **kwargs)
+
+    staged.register(jvp, staged_jvp)
+    staged.register(vjp, staged_vjp)
+    for transform in (jit, grad, value_and_grad, derivative, jacobian, hessian, hvp):
+        staged.register(transform, staged_transform(transform))
+
+
+_inside_staged_code()

@@ -1,0 +1,307 @@
+"""One call: signature of the arguments, guards, the cache of specialisations, and the compiled entry.
+
+A *specialisation* is a Program staged for one signature (structure, dtypes, dimensions, static values) under assumptions about
+what the function reads from outside. A call tries those of its signature; when none fits, the function is staged anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradsmith import tree
+from gradsmith.errors import add_location
+from gradsmith.frontend.heap import Heap, Slot
+from gradsmith.frontend.outside import lift
+from gradsmith.frontend.stage import Capture, Stage
+from gradsmith.frontend.values import Array, Scalar
+from gradsmith.ir.program import Block, Input, Output, Program, free_values
+from gradsmith.transforms.simplify import simplify
+
+#: what the emitter of a transform is: (stage, args, kwargs) → result, on front-end values
+Emitter = Callable[[Stage, list[Any], dict[str, Any]], Any]
+
+_STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
+
+
+def _is_dynamic(leaf: Any) -> bool:
+    return isinstance(leaf, float | int | complex | np.number) and not isinstance(leaf, bool) or _is_numeric_array(leaf)
+
+
+def _is_numeric_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc"
+
+
+def leaf_key(leaf: Any) -> Any:
+    """What of a leaf a specialisation depends on."""
+    if isinstance(leaf, np.ndarray):
+        if leaf.dtype.kind in "biufc":
+            return leaf.dtype, tuple([n == 1 for n in leaf.shape]), leaf.flags.c_contiguous
+        raise TypeError(f"an array of dtype {leaf.dtype}: only bool, integer, float and complex arrays can be used")
+    if isinstance(leaf, float | int | complex | np.number) and not isinstance(leaf, bool):
+        return type(leaf)
+    try:
+        hash(leaf)
+    except TypeError:
+        return "object", type(leaf), id(leaf)
+    return "static", type(leaf), leaf
+
+
+def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Any], tree.Tree]:
+    """(key, leaves, structure) of a call."""
+    leaves, structure = tree.flatten((args, kwargs))
+    return (structure, tuple(map(leaf_key, leaves)), _aliases(leaves)), leaves, structure
+
+
+def _aliases(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """For every array passed more than once: the position of its first occurrence; empty when all differ."""
+    arrays = [id(x) for x in leaves if isinstance(x, np.ndarray)]
+    if len(set(arrays)) == len(arrays):
+        return ()
+    ids = list(map(id, leaves))
+    return tuple(ids.index(i) for i in ids)
+
+
+@dataclass
+class Specialisation:
+    """A compiled Program and how to call it."""
+
+    program: Program
+    entry: Callable[..., Any]
+    dynamic: list[int]  # which leaves of the call are passed
+    captures: list[Capture]
+    holds: Callable[[], bool]  # whether the assumptions still hold
+    build: Callable[[Any], Any]  # the user's result from what the entry returns
+    direct: bool  # the entry's result is the user's result
+    staging_seconds: float
+    compile_seconds: float
+    kept: list[Any]  # objects that the key or the assumptions know by identity
+    writes: bool  # whether the function writes an argument, so that it matters which arguments are one array
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The result, or NotImplemented when this specialisation does not fit."""
+        if not self.holds():
+            return NotImplemented
+        values = [leaves[k] for k in self.dynamic]
+        if self.captures:
+            values += [c.read() for c in self.captures]
+        out = self.entry(*values)
+        return out if out is NotImplemented else self.build(out)
+
+
+class Cache:
+    """The specialisations of one derivative of one function. Threads may share it."""
+
+    def __init__(self, name: str, emit: Emitter, backend: str):
+        self.name = name
+        self.emit = emit
+        self.backend = backend
+        self.fast: Callable[..., Any] | None = None  # tried first by positional calls
+        self._found: dict[Any, list[Specialisation]] = {}
+        self._lock = threading.RLock()
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for these arguments."""
+        key, leaves, structure = signature(args, kwargs)
+        for s in self._found.get(key, ()):
+            out = s(leaves)
+            if out is not NotImplemented:
+                return out
+        with self._lock:
+            s = self._stage(leaves, structure)
+            out = s(leaves)
+            if out is NotImplemented:
+                raise RuntimeError(
+                    f"{self.name}: what the function reads from outside changed while it was compiled; call it again"
+                )
+            variants = [s, *(v for v in self._found.get(key, ()) if v.holds())]
+            self._found[key] = variants[:_MAX_VARIANTS]
+            self._set_fast(s, args, kwargs, structure)
+        return out
+
+    def specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
+        """The specialisation that serves these arguments."""
+        self.call(args, kwargs)
+        key, leaves, _ = signature(args, kwargs)
+        for s in self._found[key]:
+            if s(leaves) is not NotImplemented:
+                return s
+        raise AssertionError("a call was served by no specialisation")
+
+    def _set_fast(self, s: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], structure: tree.Tree) -> None:
+        flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
+        if not flat or not s.direct or s.captures or s.writes:
+            self.fast = None
+            return
+        entry, holds = s.entry, s.holds
+        if holds is _always:
+            self.fast = entry
+        else:
+            self.fast = lambda *args: entry(*args) if holds() else NotImplemented
+
+    def _stage(self, leaves: list[Any], structure: tree.Tree) -> Specialisation:
+        begin = time.perf_counter()
+        stage = Stage()
+        names = tree.paths(tree.unflatten(structure, leaves))
+        inputs: list[Input] = []
+        dynamic = [k for k, leaf in enumerate(leaves) if _is_dynamic(leaf)]
+        with deep_recursion(), stage:
+            stand_ins = list(leaves)
+            for k in dynamic:
+                name = argument_name(names[k])
+                stand_ins[k], description = stage.add_input(leaves[k], name, data=True)
+                inputs.append(description)
+            params = [stand_ins[k].value for k in dynamic]
+            for k in dynamic:
+                first = next(j for j in dynamic if leaves[j] is leaves[k])
+                if isinstance(leaves[k], np.ndarray):
+                    stand_ins[k] = stand_ins[first]  # one array passed twice is one cell
+            for k, leaf in enumerate(leaves):
+                if k not in dynamic:
+                    stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, argument_name(names[k]), ("argument", k))
+            args, kwargs = tree.unflatten(structure, stand_ins)
+            stage.builder.block.params += params
+            try:
+                result = self.emit(stage, list(args), kwargs)
+            except Exception as error:
+                add_location(error, stage.loc)
+                raise
+            out_leaves, out_structure = tree.flatten(result)
+            symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
+            block = stage.builder.block
+            block.results = [out_leaves[k].value for k in symbolic]
+            writes = any(slot.kind == "cell" and slot.owner.value in params for slot in _undone(stage.heap))
+        outputs = [Output(_kind(out_leaves[k])) for k in symbolic]
+        block.params += [c.value for c in stage.captures]
+        inputs += [Input(c.kind, _units(c.read()), c.value.name) for c in stage.captures]
+        program = simplify(Program(self.name, block, inputs, outputs))
+        captures = _prune(program, stage.captures, len(dynamic))
+        staged = time.perf_counter()
+        entry = _compiler(self.backend)(program)
+        done = time.perf_counter()
+        build, direct = _builder(out_leaves, out_structure, symbolic)
+        return Specialisation(
+            program,
+            entry,
+            dynamic,
+            captures,
+            _holds(stage.assumptions),
+            build,
+            direct,
+            staged - begin,
+            done - staged,
+            [leaves[k] for k in range(len(leaves)) if k not in dynamic],
+            writes or stage.writes_arguments,
+        )
+
+
+_MAX_VARIANTS = 16
+
+
+def _undone(heap: Heap) -> list[Slot]:
+    """Take back every heap write of a staging; returns the slots that were written."""
+    slots = [slot for slot, _ in heap.journal]
+    heap.rollback(0)
+    return slots
+
+
+def argument_name(path: str) -> str:
+    """``[0][2]`` (positional argument 2) → ``arg2``; ``[1]['w'][0]`` → ``w_0``."""
+    parts = [p.strip("[]'\"") for p in path.replace("[", " [").replace(".", " ").split()]
+    name = "_".join(parts[1:]) if parts[:1] == ["1"] else "_".join(["arg" + parts[1], *parts[2:]])
+    return name if name.isidentifier() else "arg"
+
+
+def _units(x: Any) -> tuple[bool, ...]:
+    return tuple(n == 1 for n in np.shape(x))
+
+
+def _kind(x: Any) -> str:
+    return "array" if isinstance(x, Array) else "py" if x.weak else "np"
+
+
+def _prune(program: Program, captures: Sequence[Capture], first: int) -> list[Capture]:
+    """Drop captures that the simplified Program does not use."""
+    used = set(free_values(Block((), program.block.ops, program.block.results)))
+    keep = [k for k, c in enumerate(captures) if c.value in used]
+    program.block.params[first:] = [captures[k].value for k in keep]
+    program.inputs[first:] = [program.inputs[first + k] for k in keep]
+    return [captures[k] for k in keep]
+
+
+def _compiler(backend: str) -> Callable[[Program], Callable[..., Any]]:
+    if backend == "native":
+        from gradsmith.backends.native import compile
+    elif backend == "python":
+        from gradsmith.backends.python import compile
+    else:
+        raise ValueError(f"backend must be 'native' or 'python', not {backend!r}")
+    return compile
+
+
+def _always() -> bool:
+    return True
+
+
+def _holds(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> Callable[[], bool]:
+    """A function that tells whether every assumption still holds."""
+    if not assumptions:
+        return _always
+    identical = [(read, found) for read, found in assumptions if not isinstance(found, _COMPARED)]
+    equal = [(read, found) for read, found in assumptions if isinstance(found, _COMPARED)]
+
+    def holds() -> bool:
+        try:
+            for read, found in identical:
+                if read() is not found:
+                    return False
+            for read, found in equal:
+                now = read()
+                if now is not found and (type(now) is not type(found) or now != found):
+                    return False
+        except (LookupError, AttributeError, ValueError, TypeError):
+            return False  # what was read is not there any more
+        return True
+
+    return holds
+
+
+_COMPARED = (int, str, bytes, tuple, list, np.integer, np.bool_, np.dtype)
+
+
+def _builder(leaves: list[Any], structure: tree.Tree, symbolic: list[int]) -> tuple[Callable[[Any], Any], bool]:
+    """How to make the user's result from what the entry returns, and whether that is nothing at all."""
+    if len(symbolic) == 1 and tree.is_leaf(structure):
+        return (lambda out: out), True
+    if len(symbolic) > 1 and structure == tree.flatten(tuple(range(len(symbolic))))[1]:
+        return (lambda out: out), True
+    fixed = list(leaves)
+    for k in symbolic:
+        fixed[k] = None
+
+    def build(out: Any) -> Any:
+        new = list(fixed)
+        for k, value in zip(symbolic, out if len(symbolic) != 1 else (out,), strict=True):
+            new[k] = value
+        return tree.unflatten(structure, new)
+
+    return build, False
+
+
+@contextmanager
+def deep_recursion() -> Any:
+    """Room for staging: one call of the user's takes several frames of the stager's."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+

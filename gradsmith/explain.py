@@ -1,0 +1,45 @@
+"""What a compiled derivative does, in words: native and host operations, what the reverse pass stores, compile time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from gradsmith.ir.program import Block, Op, Program
+
+if TYPE_CHECKING:
+    from gradsmith.call import Specialisation
+
+
+def explain(s: Specialisation) -> str:
+    """A report on one specialisation."""
+    program = s.program
+    ops = list(program.block.walk())
+    hosts = Counter(op.attrs["fn"] for op in ops if op.name == "host")
+    loops = Counter(op.name for op in ops if op.name in ("for", "while", "if"))
+    lines = [
+        f"{program.name}: {len(ops)} operations ({', '.join(f'{n} {k}' for k, n in loops.items()) or 'no control flow'})",
+        f"inputs: {', '.join(f'{p.name or p.type}: {p.type}' for p in program.block.params) or 'none'}"
+        + (f" ({len(s.captures)} read from outside at each call)" if s.captures else ""),
+        "host calls: " + (", ".join(f"{name} ({n})" for name, n in hosts.items()) if hosts else "none, all native"),
+        "stored for the reverse pass: " + (", ".join(stored(program)) or "nothing"),
+        f"staging {s.staging_seconds * 1e3:.1f} ms, compilation {s.compile_seconds * 1e3:.1f} ms",
+    ]
+    return "\n".join(lines)
+
+
+def stored(program: Program) -> list[str]:
+    """What loops push or write row by row for a later loop to read back."""
+    found: list[str] = []
+
+    def visit(block: Block, loop: Op | None) -> None:
+        for op in block.ops:
+            if op.attrs.get("saved") or op.name == "seq_push":
+                value = op.args[1]
+                where = f" (line {loop.loc.line})" if loop is not None and loop.loc else ""
+                found.append(f"{value.name or value.type} once per iteration of the loop{where}")
+            for region in op.regions:
+                visit(region, op if op.name in ("for", "while") else loop)
+
+    visit(program.block, None)
+    return found
