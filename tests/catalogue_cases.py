@@ -402,3 +402,96 @@ smooth("polyfit", lambda x, y: np.polyfit(x, y, 2), "ov")
 smooth("unwrap", lambda x: np.unwrap(x * 4), "v")
 smooth("vectorize", lambda x: np.vectorize(lambda t: t * t + 1.0)(x), "v", "M")
 smooth("apply_along_axis", lambda x: np.apply_along_axis(lambda row: row / row.sum(), 1, x), "U")
+
+# ---- linear algebra --------------------------------------------------------------------------------------------------
+
+smooth("dot", lambda x, y: np.dot(x, y), "vv", "NM", "Mw", "sv", "vM", "TN")
+smooth("dot method", lambda x, y: x.dot(y), "NM", "vv")
+smooth("dot 3", lambda x, y: np.dot(x.T, y), "MT")
+smooth("matmul", lambda x, y: (np.matmul(x, y), x @ y), "vv", "NM", "Mw", "vM", "TN")
+smooth("matmul stack", lambda x: x @ x.transpose(0, 2, 1), "T")
+smooth("inner", lambda x, y: np.inner(x, y), "vv", "MT", "sv")
+smooth("outer", lambda x, y: np.outer(x, y), "vw", "Ms")
+smooth("vdot", lambda x, y: np.vdot(x, y), "vv", "MM")
+discrete("vdot complex", lambda x, y: (np.vdot(x, y), np.vecdot(x, y)), "cc")
+smooth("vecdot", lambda x, y: (np.vecdot(x, y), np.linalg.vecdot(x, y, axis=0)), "MM", "vv")
+smooth("tensordot", lambda x, y: (np.tensordot(x, y, 1), np.tensordot(x, y, 0)), "MN", "vv")
+smooth("tensordot axes", lambda x, y: np.tensordot(x, y, ([1, 0], [2, 1])), "MT")
+smooth("tensordot axes 2", lambda x, y: np.tensordot(x, y, axes=([1, 2], [1, 2])), "TT")
+for _text, _kinds in {
+    "ij,jk->ik": "MN",
+    "ij,ji": "MN",
+    "i,i->": "vv",
+    "i,j->ij": "vw",
+    "ij->ji": "M",
+    "ii->i": "Q",
+    "ii": "Q",
+    "ij->": "M",
+    "ij->j": "M",
+    "aij,aij->a": "TT",
+    "aij,ij->ai": "TM",
+    "...ij,jk->...ik": "TN",
+    "ij,ij->ij": "MM",
+    "aij,j,i->a": "Twv",
+    "ij,jk,kl->il": "MNM",
+    "...j,...j": "MM",
+    "aij,bij->ab": "TT",
+    "aij,bkj->abik": "TT",
+}.items():
+    smooth(f"einsum {_text}", lambda *args, text=_text: np.einsum(text, *args), _kinds)
+smooth("einsum lists", lambda x, y: np.einsum(x, [0, 1], y, [1, 2], [2, 0]), "MN")
+smooth("kron", lambda x, y: np.kron(x, y), "vw", "MN", "vM")
+smooth("cross", lambda x, y: np.cross(x[:, :3], y[:, :3]), "MM")
+smooth("cross vectors", lambda x, y: (np.cross(x[:3], y[:3]), np.linalg.cross(x[:3], y[:3])), "vv")
+smooth(
+    "norm",
+    lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=0), np.linalg.norm(x, axis=-1, keepdims=True)),
+    "M",
+    "v",
+)
+for _ord in (1, 2, 3, np.inf, -np.inf, 2.5):
+    smooth(f"norm {_ord}", lambda x, o=_ord: (np.linalg.norm(x, o), np.linalg.norm(x, o, axis=0)), "v")
+for _order in (1, -1, 2, -2, np.inf, -np.inf, "fro", "nuc"):
+    smooth(f"matrix norm {_order}", lambda x, o=_order: (np.linalg.norm(x, o), np.linalg.matrix_norm(x, ord=o)), "M")
+smooth("norm complex", lambda x: (np.linalg.norm(x), np.linalg.norm(x, 1, axis=0)), "Z", "c")
+smooth("vector_norm", lambda x: np.linalg.vector_norm(x, axis=(0, 2)), "T")
+smooth("solve", lambda a, b: np.linalg.solve(a, b), "Qv", "QM", "Hv")
+smooth("solve stack", lambda a, b: np.linalg.solve(a, b[:, None] * np.ones((1, 2))), "Kv")
+smooth("inv", lambda a: np.linalg.inv(a), "Q", "K")
+smooth("det", lambda a: np.linalg.det(a), "Q", "K")
+smooth("slogdet", lambda a: np.linalg.slogdet(a).logabsdet, "Q", "K")
+smooth("cholesky", lambda a: np.linalg.cholesky((a + a.T) / 2), "H")
+smooth("eigh", lambda a: np.linalg.eigh((a + a.T) / 2).eigenvalues, "Q")
+smooth("eigh vectors", lambda a: np.abs(np.linalg.eigh((a + a.T) / 2)[1]), "H")
+smooth("eigvalsh", lambda a: np.linalg.eigvalsh((a + a.T) / 2), "H")
+smooth("svd values", lambda a: (np.linalg.svd(a, compute_uv=False), np.linalg.svdvals(a)), "M", "N")
+smooth("svd", lambda a: [np.abs(x) for x in np.linalg.svd(a, full_matrices=False)], "M", "Q")
+smooth("qr", lambda a: np.abs(np.linalg.qr(a)[1]), "M", "Q")
+smooth("pinv", lambda a: np.linalg.pinv(a), "M", "Q")
+smooth("lstsq", lambda a, b: np.linalg.lstsq(a, b)[:2], "Mv", "MM", "Nw")
+discrete("lstsq rank", lambda a, b: np.linalg.lstsq(a, b)[2:], "Mv")
+smooth("matrix_power", lambda a: (np.linalg.matrix_power(a, 3), np.linalg.matrix_power(a, -1)), "Q", "K")
+smooth("multi_dot", lambda a, b, c: np.linalg.multi_dot([a, b, c]), "MNM", "MNv")
+smooth("cond", lambda a: (np.linalg.cond(a), np.linalg.cond(a, 1)), "Q")
+discrete("matrix_rank", lambda a: np.linalg.matrix_rank(a), "M", "Q")
+discrete("inv complex", lambda a: (np.linalg.inv(a), np.linalg.det(a), np.linalg.solve(a, a[0])), "C")
+
+# ---- math ------------------------------------------------------------------------------------------------------------
+
+for (
+    _name
+) in "sqrt exp log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh atanh fabs erf erfc gamma".split():
+    smooth(f"math.{_name}", lambda x, f=getattr(math, _name): f(x), "s", "g")
+for _name in "lgamma degrees radians expm1 cbrt exp2".split():
+    smooth(f"math.{_name}", lambda x, f=getattr(math, _name): f(x), "s", "g")
+for _name in "pow atan2 hypot fmod remainder copysign log".split():
+    smooth(f"math.{_name} 2", lambda x, y, f=getattr(math, _name): f(x, y), "sS", "Ss")
+smooth("math.acosh", lambda x: math.acosh(x), "S")
+smooth("math.modf", lambda x: math.modf(x), "S")
+smooth("math.frexp", lambda x: math.frexp(x)[0], "S")
+smooth("math.ldexp", lambda x: math.ldexp(x, 3), "S")
+smooth("math sequences", lambda x, y: (math.fsum([x, y, 1]), math.prod([x, y]), math.dist((x, y), (1, 0))), "ss")
+smooth("math.hypot 3", lambda x, y: math.hypot(x, y, 2.0), "ss")
+discrete("math whole", lambda x: (math.floor(x), math.ceil(x), math.trunc(x)), "S", "g")
+discrete("math tests", lambda x: (math.isnan(x), math.isinf(x), math.isfinite(x), math.isclose(x, x + 1e-12)), "s")
+discrete("math integers", lambda k: (math.factorial(k), math.comb(5, k), math.gcd(k, 6)), "k")

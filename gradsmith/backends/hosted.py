@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,13 @@ def unsorted_like(key: Any, x: Any, axis: int) -> Any:
     out = np.empty(order.shape, x.dtype)
     np.put_along_axis(out, order, _average(np.moveaxis(x, axis, -1), runs), -1)
     return np.moveaxis(out, -1, axis)
+
+
+def least_squares(a: Any, b: Any, cutoff: Any) -> Any:
+    """The solution of ``numpy.linalg.lstsq``."""
+    return np.linalg.lstsq(a, b, rcond=cutoff)[0]
+
+
+def fsum(x: Any) -> float:
+    """``math.fsum`` of the elements of an array."""
+    return math.fsum(x)

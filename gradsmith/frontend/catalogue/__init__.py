@@ -74,6 +74,10 @@ def find_definition(function: Any) -> Callable[..., Any] | None:
         return None
 
 
+_MODULES = (
+    *("elementwise", "creation", "shaping", "reductions", "linalg", "einsum", "python_math", "definitions"),
+    *("statistics", "calculus", "norms"),
+)
 _loaded = False
 
 
@@ -81,5 +85,5 @@ def _load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        for module in ("elementwise", "creation", "shaping", "reductions", "linalg", "definitions", "python_math"):
+        for module in _MODULES:
             importlib.import_module(f"{__name__}.{module}")

@@ -12,7 +12,6 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
 from gradsmith.frontend.catalogue import METHODS, implements
 from gradsmith.frontend.catalogue.operands import (
-    ABSENT,
     array,
     axis_index,
     deliver,

@@ -106,6 +106,13 @@ def equal(a: Value, b: Value) -> Any:
     return bool(found.data) if isinstance(found, Const) else found
 
 
+def holds(fact: Any, negate: bool = False) -> Any:
+    """A result of :func:`equal` (or its negation) as a condition for ``stage.check``."""
+    if isinstance(fact, Value):
+        return ir.not_(fact) if negate else fact
+    return fact != negate
+
+
 def is_one(length: Value) -> bool:
     """Whether an axis has length one: specialises on the answer."""
     return bool(st.static(st.integer(length) == 1 if isinstance(length, Const) else _one(length)))

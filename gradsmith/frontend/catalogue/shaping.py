@@ -21,6 +21,7 @@ from gradsmith.frontend.catalogue.operands import (
     condition,
     deliver,
     equal,
+    holds,
     integers,
     iota,
     is_one,
@@ -191,9 +192,9 @@ def resolved_shape(x: Value, dims: Sequence[Value]) -> list[Value]:
             dims[unknown[0]] = total
             return dims
         # an empty array gets an axis of length 0, a rest of 0 is an error
-        stage.check(_checked(equal(rest, ir.i64(0)), negate=True), ValueError, message, total)
+        stage.check(holds(equal(rest, ir.i64(0)), negate=True), ValueError, message, total)
         dims[unknown[0]] = fold("floordiv", [total, most(rest, 1)])
-    stage.check(_checked(equal(product(dims), total)), ValueError, message, total)
+    stage.check(holds(equal(product(dims), total)), ValueError, message, total)
     return dims
 
 
@@ -202,12 +203,6 @@ def _negative(n: Value) -> bool:
     if isinstance(n, Const) or (n.op is not None and n.op.name in ("dim", "seq_len", "mul", "add", "floordiv")):
         return False
     return bool(st.static(Scalar(ir.elementwise("lt", n, 0), weak=True)))
-
-
-def _checked(fact: Any, negate: bool = False) -> Any:
-    if isinstance(fact, Value):
-        return ir.not_(fact) if negate else fact
-    return fact != negate
 
 
 def reshaped_view(a: Array, dims: Sequence[Value], is_view: bool) -> Array:
@@ -353,7 +348,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
         gone = set(axes(axis, a.ndim))
         for k in gone:
             st.current().check(
-                _checked(equal(dims[k], ir.i64(1))),
+                holds(equal(dims[k], ir.i64(1))),
                 ValueError,
                 "cannot select an axis to squeeze out which has size not equal to one",
             )
@@ -661,7 +656,7 @@ def _section_stops(total: Value, count: int, exact: bool) -> list[Any]:
     if exact:
         rest = fold("mod", [total, ir.i64(count)])
         st.current().check(
-            _checked(equal(rest, ir.i64(0))), ValueError, "array split does not result in an equal division"
+            holds(equal(rest, ir.i64(0))), ValueError, "array split does not result in an equal division"
         )
     short = fold("floordiv", [total, ir.i64(count)])
     longer = minus(total, times(short, count))
@@ -813,7 +808,7 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     if st.static(wrap):
         raise MissingRule("numpy.fill_diagonal with wrap=True cannot be staged; leave the option out")
     for n in dims[1:] if a.ndim > 2 else []:
-        st.current().check(_checked(equal(dims[0], n)), ValueError, "All dimensions of input must be of equal length")
+        st.current().check(holds(equal(dims[0], n)), ValueError, "All dimensions of input must be of equal length")
     steps = iota(least(dims[0], dims[1]))
     values = st.as_value(val, a.dtype)
     if values.ndim:
