@@ -58,7 +58,7 @@ class Shapes:
         """The key of a length given as an int64 scalar."""
         scalar = self.replaced.get(scalar, scalar)
         if isinstance(scalar, Const):
-            return int(scalar.data)
+            return int(scalar.data) if scalar.dtype.kind in "iu" else scalar
         if scalar.op is not None and scalar.op.name == "dim":
             return self.dims(scalar.op.args[0])[scalar.op.attrs["axis"]]
         return scalar
