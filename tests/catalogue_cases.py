@@ -326,7 +326,15 @@ smooth("fill_diagonal", _write(lambda x, y: np.fill_diagonal(x, y)), "Ms", "Mv")
 smooth("fill", _write(lambda x, y: x.fill(y)), "vs")
 smooth("sort in place", _write(lambda x, y: x.sort()), "vs", "Ms")
 smooth("put_along_axis", _write(lambda x, y: np.put_along_axis(x, np.argmax(x, 1)[:, None], y, 1)), "Ms")
-smooth("flat", _write(lambda x, y: x.T.flat.__setitem__(2, y)), "Ms")
+
+
+def _write_flat(x: Any, y: Any) -> Any:
+    out = x * 2.0
+    out.T.flat[2] = y
+    return out
+
+
+smooth("flat", _write_flat, "Ms")
 
 
 def _write_views(x: Any, y: Any) -> Any:

@@ -1,0 +1,49 @@
+"""Every case of the table gives NumPy's own result (values, dtypes, shapes, kinds of object), also at other lengths."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.catalogue_cases import CASES, Case, samples
+
+import gradsmith as gs
+
+
+def leaves(result: Any) -> list[Any]:
+    if isinstance(result, tuple | list):
+        return [leaf for part in result for leaf in leaves(part)]
+    return [result]
+
+
+def expect(got: Any, expected: Any) -> None:
+    """Equal to a few ulp, with the same dtype, shape and kind of object."""
+    got, expected = leaves(got), leaves(expected)
+    assert len(got) == len(expected)
+    for g, e in zip(got, expected, strict=True):
+        if not isinstance(e, int):  # bool and int are exact below
+            assert type(g) is type(e), f"{type(g)} instead of {type(e)}"
+        assert np.shape(g) == np.shape(e)
+        assert np.asarray(g).dtype == np.asarray(e).dtype
+        if np.asarray(e).dtype.kind in "fc":
+            coarse = np.asarray(e).dtype.itemsize < 8
+            np.testing.assert_allclose(g, e, rtol=3e-6 if coarse else 1e-11, atol=1e-6 if coarse else 1e-13)
+        else:
+            np.testing.assert_array_equal(g, e)
+
+
+def copies(args: list[Any]) -> list[Any]:
+    return [x.copy() if isinstance(x, np.ndarray) else x for x in args]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_value(case: Case) -> None:
+    """Staged at one set of arguments, right there and at another with other lengths."""
+    compiled = gs.jit(case.function, backend="python")
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for variant in (0, 1):
+            args = samples(case, variant)
+            expect(compiled(*copies(args)), case.function(*copies(args)))
