@@ -32,7 +32,8 @@ class Compiled:
         self.__doc__ = f"{kind} of {name}"
         self.__wrapped__ = f
         self._emit = emit
-        self._cache = Cache(self.__name__, emit, backend)
+        code = getattr(f, "__code__", None)
+        self._cache = Cache(self.__name__, emit, backend, code.co_varnames[: code.co_argcount] if code else ())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._cache.fast

@@ -99,8 +99,9 @@ class Specialisation:
 class Cache:
     """The specialisations of one derivative of one function. Threads may share it."""
 
-    def __init__(self, name: str, emit: Emitter, backend: str):
+    def __init__(self, name: str, emit: Emitter, backend: str, parameters: Sequence[str] = ()):
         self.name = name
+        self.parameters = parameters  # names of the positional parameters
         self.emit = emit
         self.backend = backend
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
@@ -155,7 +156,7 @@ class Cache:
         with deep_recursion(), stage:
             stand_ins = list(leaves)
             for k in dynamic:
-                name = argument_name(names[k])
+                name = argument_name(names[k], self.parameters)
                 stand_ins[k], description = stage.add_input(leaves[k], name, data=True)
                 inputs.append(description)
             params = [stand_ins[k].value for k in dynamic]
@@ -165,7 +166,7 @@ class Cache:
                     stand_ins[k] = stand_ins[first]  # one array passed twice is one cell
             for k, leaf in enumerate(leaves):
                 if k not in dynamic:
-                    stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, argument_name(names[k]), ("argument", k))
+                    stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, argument_name(names[k], self.parameters), ("argument", k))
             args, kwargs = tree.unflatten(structure, stand_ins)
             stage.builder.block.params += params
             try:
@@ -212,10 +213,12 @@ def _undone(heap: Heap) -> list[Slot]:
     return slots
 
 
-def argument_name(path: str) -> str:
-    """``[0][2]`` (positional argument 2) → ``arg2``; ``[1]['w'][0]`` → ``w_0``."""
-    parts = [p.strip("[]'\"") for p in path.replace("[", " [").replace(".", " ").split()]
-    name = "_".join(parts[1:]) if parts[:1] == ["1"] else "_".join(["arg" + parts[1], *parts[2:]])
+def argument_name(path: str, parameters: Sequence[str]) -> str:
+    """A name for a leaf: ``[0][2]`` (of positional argument 2) → that parameter's name; ``[1]['w'][0]`` → ``w_0``."""
+    keyword, first, *rest = [p.strip("[]'\"") for p in path.replace("[", " [").replace(".", " ").split()]
+    if keyword == "0":
+        first = parameters[int(first)] if int(first) < len(parameters) else f"arg{first}"
+    name = "_".join([first, *rest])
     return name if name.isidentifier() else "arg"
 
 

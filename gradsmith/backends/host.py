@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.special
 
 from gradsmith.ir.ops import consumed_axes
 from gradsmith.ir.program import Op
@@ -119,7 +118,11 @@ def numpy_name(op: str) -> str:
 
 @cache
 def elementwise_function(name: str) -> Callable[..., Any]:
-    return getattr(scipy.special, name) if name in SPECIAL else getattr(np, numpy_name(name))
+    if name in SPECIAL:
+        import scipy.special  # takes longer to import than all of gradsmith
+
+        return getattr(scipy.special, name)
+    return getattr(np, numpy_name(name))
 
 
 def _reduction(name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,15 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{self.name or 'value'}: {self.type}>"
+
+    if TYPE_CHECKING:  # ir/builder.py gives Values their operators, which emit into the current builder
+
+        def _operator(self, other: Any) -> Value: ...
+
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _operator
+        __pow__ = __rpow__ = __and__ = __or__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
+
+        def __neg__(self) -> Value: ...
 
 
 class Const(Value):
