@@ -4,8 +4,8 @@
     def test(case):
         program, args = case
 
-The generator knows the shape of every value for the arguments it makes, so operations fit together; whether they fit for
-other shapes is not said. ``random_case(seed)`` gives the same without hypothesis.
+The generator knows the shape of every value for the arguments it makes, so operations fit together; whether they fit
+for other shapes is not said. ``random_case(seed)`` gives the same without hypothesis.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class Generator:
         """Operations of a region with carried ``params``, and a result for each of them."""
         outer, self.scope = self.scope, list(self.scope)
         for param, init in zip(params, initial, strict=True):
-            self.add(param, self.shape[init])
+            self.add(param, self.shape[init], name=False)
         self.depth += 1
         self.operations(size)
         results = []
@@ -312,12 +312,10 @@ class Generator:
 
     def while_loop(self) -> None:
         initial = self.carried()
-        counter = self.const(I64)
         initial = [b.i64(0), *initial]
         self.shape[initial[0]] = ()
         conditions = [Value(v.type) for v in initial]
         params = [Value(v.type, v.name) for v in initial]
-        del counter
         with self.builder.region(conditions) as condition:
             condition.results = [b.emit("lt", conditions[0], b.i64(self.choose(4)))]
         with self.builder.region(params) as region:
@@ -331,15 +329,11 @@ class Generator:
         handed = self.carried()
         regions = []
         for _ in range(2):
+            outer = list(self.scope)
             with self.builder.region() as region:
-                outer = list(self.scope)
                 self.scope = [v for v in self.scope if v not in handed] + handed
-                region.results = self.body([], [], 1 + self.choose(4))
-                region.results = [
-                    self.find(lambda v, h=h: v.type == h.type and self.shape[v] == self.shape[h] and v in outer) or h
-                    for h in handed
-                ]
-                self.scope = outer
+                region.results = self.body(handed, handed, 1 + self.choose(4))
+            self.scope = outer
             regions.append(region)
         op = self.builder.emit_control("if", [c], regions)
         self.finish(op.results, handed)
@@ -373,7 +367,9 @@ class Generator:
             self.shape[saved] = self.shape[x]
             region.results = [s1, b.emit("mul", g, saved)]
         one = b.emit("mul", x, self.const(x.type.with_ndim(0)))
-        loop = self.builder.emit_control("for", [b.i64(0), b.i64(count), b.i64(1), op.results[0], one], [region], reverse=True)
+        loop = self.builder.emit_control(
+            "for", [b.i64(0), b.i64(count), b.i64(1), op.results[0], one], [region], reverse=True
+        )
         self.finish(loop.results[1:], [x])
 
     def finish(self, results: Sequence[Value], initial: Sequence[Value]) -> None:

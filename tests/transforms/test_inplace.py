@@ -20,7 +20,7 @@ from tests.transforms.test_simplify import MATRIX, VECTOR, branch, loop, make
 
 
 def copies(program: Program, *args: Any) -> int:
-    """Copies in the plan; the Python back end, which follows it, gives the interpreter's results and keeps the inputs."""
+    """Copies in the plan; the Python back end, which follows it, agrees with the interpreter and keeps the inputs."""
     want = run(program, args)
     kept = [np.copy(a) for a in args]
     got = python.compile(program)(*map(np.asarray, args))

@@ -148,7 +148,7 @@ def test_dead_sequences_disappear() -> None:
 
 
 def test_common_subexpressions_are_computed_once() -> None:
-    program = simplified(lambda x, y: (b.sin(x) * y + y * b.sin(x)), F64, F64)
+    program = simplified(lambda x, y: b.sin(x) * y + y * b.sin(x), F64, F64)
     assert names(program) == ["sin", "mul", "add"]
 
 
@@ -175,7 +175,9 @@ def test_invariants_move_out_of_nested_loops() -> None:
 
 
 def test_what_may_raise_stays_in_a_loop_that_may_not_run() -> None:
-    program = make(lambda x, n: loop(n, [b.const_like(0.0, x)], lambda i, a: [a + b.index(x, ["i"], [7])])[0], VECTOR, I64)
+    program = make(
+        lambda x, n: loop(n, [b.const_like(0.0, x)], lambda i, a: [a + b.index(x, ["i"], [7])])[0], VECTOR, I64
+    )
     assert_same(program, np.zeros(3), 0)
     with pytest.raises(IndexError):
         run(program, [np.zeros(3), 1])
@@ -341,7 +343,9 @@ def test_updates_merge() -> None:
 def test_strong_zero_is_kept_where_the_partial_may_be_infinite() -> None:
     program = simplified(lambda g, d: b.emit("strong_mul", g, d), F64, F64)
     assert names(program) == ["strong_mul"]
-    assert names(simplified(lambda g, c: b.emit("strong_mul", g, b.where(c, 1.0, b.const_like(0.5, g))), F64, BOOL)) == [
+    assert names(
+        simplified(lambda g, c: b.emit("strong_mul", g, b.where(c, 1.0, b.const_like(0.5, g))), F64, BOOL)
+    ) == [
         "where",
         "mul",
     ]

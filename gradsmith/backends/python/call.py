@@ -1,4 +1,4 @@
-"""Runs the source of a Program: checks and converts arguments, converts results, and reports errors at the user's line."""
+"""Runs the source of a Program: arguments are checked and converted, errors name the user's line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Operations as Python expressions over NumPy.
 
-A scalar is *weak* if at run time it may be a Python number (a literal, a loop index, a length): Python's arithmetic on two
-such numbers differs from NumPy's (division by zero raises, powers overflow), so it is then written as a NumPy call.
+A scalar is *weak* if at run time it may be a Python number (a literal, a loop index, a length): Python's arithmetic on
+two such numbers differs from NumPy's (division by zero raises, powers overflow), so it is then written as a NumPy call.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ class Expressions:
         if op.name in host.SPECIAL:
             self.imports["scipy.special"] = None
             return call(f"scipy.special.{op.name}", *map(self._typed_argument, op.args))
-        return call(f"np.{host.numpy_name(op.name)}", *self._ufunc_arguments(op.args))
+        name = op.name if op.name in ("abs", "conj") else host.numpy_name(op.name)
+        return call(f"np.{name}", *self._ufunc_arguments(op.args))
 
     def _ufunc_arguments(self, args: Sequence[Value]) -> list[str]:
         """Literals keep their dtype only beside a NumPy object, unless it is the one Python's numbers have."""
@@ -264,9 +265,8 @@ class Expressions:
     def _unbroadcast(self, op: Op) -> Expr:
         x, *dims = op.args
         self.helpers["unbroadcast"] = None
-        return call(
-            "unbroadcast", self._typed_argument(x), f"({', '.join(map(self.argument, dims))}{',' * (len(dims) == 1)})"
-        )
+        shape = ", ".join(map(self.argument, dims)) + "," * (len(dims) == 1)
+        return call("unbroadcast", self._typed_argument(x), f"({shape})")
 
     def _transpose(self, op: Op) -> Expr:
         perm = op.attrs["perm"]
@@ -418,7 +418,7 @@ def _module_of(name: str) -> str:
 
 @cache
 def _natural_dtype(name: str, dtypes: tuple[np.dtype, ...]) -> np.dtype | None:
-    """The dtype that NumPy gives an elementwise operation on operands of these dtypes; None if it takes none of them."""
+    """The dtype that NumPy gives an elementwise operation on operands of these dtypes; None if it refuses them."""
     if name in ("where", "cast", "strong_mul", "complex", "real", "imag"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Python variables for the values of a Program: the user's names, reused as in the user's code when the old value is dead."""
+"""Python variables for the values of a Program: the user's names, used again when the old value is dead."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Names:
     def choose(
         self, value: Value, alive: Callable[[Value], bool], prefer: str = "", avoid: Collection[str] = ()
     ) -> str:
-        """A variable for ``value``: ``prefer``, else its name, else a fresh one. It is free if what it holds is dead."""
+        """A variable for ``value``: ``prefer``, else its name, else a fresh one; free if what it holds is dead."""
         base = identifier(value.name)
         candidates = chain(
             filter(None, (prefer, base)), (f"{base}_{k}" if base else f"t{k}" for k in count(bool(base)))

@@ -1,8 +1,8 @@
 """Which values become part of their user's expression, and the order of operations that follows.
 
-An operation whose unnamed result is used once becomes a part of the statement that uses it, if it may be evaluated there. It
-is moved right in front of that statement, so that what runs last is also what is written last: liveness and in-place
-updates are planned on this order.
+An operation whose unnamed result is used once becomes a part of the statement that uses it, if it may be evaluated
+there. It is moved right in front of that statement: liveness and in-place updates are planned on the order in which the
+source is evaluated.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ _LONGEST = 70
 _STATEMENTS = (
     CONTROL | EFFECTS | {"set", "add_at", "seq_new", "seq_push", "seq_pop", "seq_add", "seq_zeros", "seq_unstack"}
 )
+_RAISING = frozenset({"index", "reshape", "broadcast_to", "concatenate", "matmul", "host"})
 
 
 def schedule(block: Block) -> set[Op]:
@@ -64,6 +65,8 @@ def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
             continue
         if (place := user.get(op.results[0])) is None:
             continue  # used in a region
+        if op.name in _RAISING and place < end and block.ops[place].loc != op.loc:
+            continue  # an error names the line of the statement
         target = statement[place]
         reads_memory = any(_is_array(a) for a in op.args)  # of an array that a statement between may write to
         if barriers[target] != barriers[k + 1] and (reads_memory or op.name == "pow"):

@@ -17,7 +17,8 @@ HELPERS = {
     "strong_mul": '''
 def strong_mul(g, d):
     """g * d, but 0 where g is 0 even if d is infinite or NaN."""
-    return np.where(np.equal(g, 0), np.zeros((), np.asarray(g).dtype), np.multiply(g, d))[()]
+    with np.errstate(all="ignore"):
+        return np.where(np.equal(g, 0), np.zeros((), np.asarray(g).dtype), np.multiply(g, d))[()]
 ''',
     "unbroadcast": '''
 def unbroadcast(x, shape):
@@ -88,10 +89,10 @@ class Writer:
 
     def _operations(self, block: Block) -> None:
         for op in block.ops:
+            self._loc = op.loc
             if op in self.inlined:
                 self._pending[op.result] = self.expressions.expression(op)
                 continue
-            self._loc = op.loc
             statement = getattr(self, f"_{op.name}", None)
             if statement:
                 statement(op)
@@ -358,7 +359,6 @@ class Writer:
             shared = any(self.plan.same_storage(value, other) for other in self.block.results[:k])
             copy = isinstance(value.type, ArrayType) and value.ndim and (shared or not mine)
             texts.append(f"{expr.at(ATOM)}.copy()" if copy else expr.text)
-        self._loc = None
         self._line(f"return {', '.join(texts) or '()'}")
 
 
