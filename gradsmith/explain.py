@@ -34,7 +34,7 @@ def stored(program: Program) -> list[str]:
 
     def visit(block: Block, loop: Op | None) -> None:
         for op in block.ops:
-            if op.attrs.get("saved") or op.name == "seq_push":
+            if op.attrs.get("saved"):
                 value = op.args[1]
                 where = f" (line {loop.loc.line})" if loop is not None and loop.loc else ""
                 found.append(f"{value.name or value.type} once per iteration of the loop{where}")

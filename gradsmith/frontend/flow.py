@@ -185,6 +185,7 @@ class Loop:
         assigned: Iterable[Slot] = (),
         accumulated: Iterable[Slot] = (),
         wanted: Callable[[Slot], bool] = lambda slot: True,
+        index_name: str = "i",
     ):
         self.stage = stage
         self.vars = frame_vars
@@ -195,6 +196,7 @@ class Loop:
         self.assigned = list(assigned)
         self.accumulated = set(accumulated)
         self.wanted = wanted
+        self.index_name = index_name
         self.jump = Slot("key", frame_vars, JUMP)
         self.descs: dict[Slot, Desc] = {}
         self.ambiguous: set[Slot] = set()
@@ -316,7 +318,10 @@ class Loop:
         if self.jumps:
             stage.heap.write(self.jump, FALL)
         mark = stage.heap.mark()
-        index = Scalar(extra[0], weak=True) if self.bounds is not None else None
+        index = None
+        if self.bounds is not None:
+            extra[0].name = self.index_name
+            index = Scalar(extra[0], weak=True)
         dead = False
         try:
             self.body(index)

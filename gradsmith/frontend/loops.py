@@ -28,6 +28,7 @@ class Facts:
     accumulated: Iterable[str] = ()
     jumps: bool = False  # break or return inside
     returns: bool = False
+    index_name: str = "i"
     used_outside: frozenset[str] | None = None  # names read elsewhere in the function; None: all
 
 
@@ -48,6 +49,7 @@ def _loop(frame: Frame, facts: Facts, **kwargs: Any) -> Any:
         assigned=_slots(frame, facts.assigned),
         accumulated=_slots(frame, facts.accumulated),
         wanted=wanted,
+        index_name=facts.index_name,
         **kwargs,
     )
     return loop.run()

@@ -535,7 +535,9 @@ def _facts(node: ast.For | ast.While, loads: dict[str, int]) -> Facts:
     outside = frozenset(name for name, count in loads.items() if count > inside.get(name, 0))
     returns = any(isinstance(n, ast.Return) for n in _own_nodes(node.body))
     breaks = any(isinstance(n, ast.Break) for n in _loop_nodes(node.body))
-    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, outside)
+    named = isinstance(node, ast.For) and isinstance(node.target, ast.Name)
+    index_name = node.target.id if named else "i"  # type: ignore[union-attr]
+    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, outside)
 
 
 def _loop_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:

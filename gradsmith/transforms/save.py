@@ -110,11 +110,11 @@ class Saver:
         """Make ``backward``, the backward sweep of ``frame``, independent of the values defined in ``frame.block``."""
         sweep(backward)
         dims = self._forward_dims(frame, backward)
-        mapping: dict[Value, Value] = self._substitutes(frame, backward)
-        needed = [v for v in free_values(backward) if v in frame.owned and v not in mapping]
-        operands = self._operands(frame, mapping)
-        saved = minimum_cut(needed, operands, _weight)
         with self.b.region() as prelude:
+            mapping = self._substitutes(frame)
+            needed = [v for v in free_values(backward) if v in frame.owned and v not in mapping]
+            operands = self._operands(frame, mapping)
+            saved = minimum_cut(needed, operands, _weight)
             for v in [*frame.block.params, *(r for op in frame.block.ops for r in op.results)]:
                 if v in saved:
                     mapping[v] = self._save(frame, v)
@@ -124,6 +124,7 @@ class Saver:
                     self._recompute(op, mapping)
         backward.ops = prelude.ops + backward.ops
         replace_values(backward, mapping)
+        sweep(backward)
         frame.block.ops = [op for op in frame.block.ops if op not in dims or op.result in saved]
         frame.owned.difference_update(d.result for d in dims if d.result not in saved)
 
@@ -144,7 +145,7 @@ class Saver:
         sweep(backward)
         return [v.op for v in primal.values() if v.op is not None]
 
-    def _substitutes(self, frame: Frame, backward: Block) -> dict[Value, Value]:
+    def _substitutes(self, frame: Frame) -> dict[Value, Value]:
         """Parameters of a loop body that need not be saved: the index, what never changes, what counts iterations."""
         mapping: dict[Value, Value] = {}
         if not frame.is_loop:
@@ -153,14 +154,14 @@ class Saver:
         if frame.op.name == "for":
             mapping[frame.block.params[0]] = frame.index
         inits, params = loop_slots(frame.op)
-        with self.b.region() as prelude:
-            for init, param, end in zip(inits, params, frame.block.results, strict=False):
-                if end is param:
-                    mapping[param] = init
-                elif (increment := _increment(param, end, frame)) is not None:
-                    number = frame.index if frame.op.name == "while" else iteration(frame.op, frame.index)
-                    mapping[param] = init + number * increment
-        backward.ops = prelude.ops + backward.ops
+        for init, param, end in zip(inits, params, frame.block.results, strict=False):
+            if end is param:
+                mapping[param] = init
+            elif (increment := _increment(param, end, frame)) is not None:
+                number = frame.index if frame.op.name == "while" else iteration(frame.op, frame.index)
+                if frame.op.attrs.get("reverse"):
+                    number = trip_count(*frame.op.args[:3]) - i64(1) - number
+                mapping[param] = init + number * increment
         return mapping
 
     def _operands(self, frame: Frame, mapping: dict[Value, Value]) -> Operands:
@@ -224,7 +225,7 @@ class Saver:
         spec = ["i", *":" * v.ndim]
         with emitting_after(self.b, frame.block, v):
             number = iteration(loop, frame.block.params[0])
-            frame.block.results[-1] = set_at(carried, v, spec, [number], checked=True)
+            frame.block.results[-1] = set_at(carried, v, spec, [number], checked=True, saved=True)
         frame.parent.owned.add(loop.results[-1])
         return index(loop.results[-1], spec, [iteration(loop, frame.index)], checked=True)
 
@@ -255,7 +256,7 @@ class Saver:
                 for region in f.op.regions:
                     region.results.append(sequence)
         with emitting_after(self.b, frame.block, v):
-            frame.block.results[-1] = emit("seq_push", sequence, v)
+            frame.block.results[-1] = emit("seq_push", sequence, v, saved=True)
         for outer, inner in zip(chain[:-1], chain[1:], strict=True):
             assert inner.op is not None
             outer.block.results[-1] = inner.op.results[-1]
