@@ -48,8 +48,12 @@ def pullback(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Any]:
     return _rule(PULLBACKS, op)(op, g, wanted)
 
 
-def pushforward(op: Op, args: Sequence[Value], results: Sequence[Value], d: Adjoints) -> Sequence[Value | None]:
-    """One tangent per result of a ``host`` operation."""
+def pushforward(
+    op: Op, args: Sequence[Value], results: Sequence[Value], d: Adjoints, used: Sequence[bool]
+) -> Sequence[Value | None]:
+    """One tangent per result of a ``host`` operation; ``used`` says which results matter."""
+    if op.attrs["fn"] == "numpy.linalg.svd" and len(used) == 3 and not (used[0] or used[2]):
+        return [None, *_svd_push(op, args, results, d, vectors=False), None]
     return _rule(PUSHFORWARDS, op)(op, args, results, d)
 
 
@@ -435,14 +439,17 @@ def _diagonal_matrix(x: Value) -> Value:
     return where(elementwise("eq", i, j), row(x), 0)
 
 
-def _svd_push(op: Op, args: Sequence[Value], results: Sequence[Value], d: Adjoints) -> Sequence[Value | None]:
+def _svd_push(
+    op: Op, args: Sequence[Value], results: Sequence[Value], d: Adjoints, vectors: bool = True
+) -> Sequence[Value | None]:
     a, da = args[0], d[0]
     assert da is not None
-    u, s, vh = _svd_factors(op, a, results, vectors=len(results) == 3)
+    vectors = vectors and len(results) == 3
+    u, s, vh = _svd_factors(op, a, results, vectors)
     v = _h(vh)
     p = mm(mm(_h(u), da), v)
     ds = _real(diagonal(p))
-    if len(results) == 1:
+    if not vectors:
         return [ds]
     srow, scol, gaps = _complexified(row(s), a), _complexified(column(s), a), _complexified(_gaps(s * s), a)
     turn_u = gaps * (p * srow + scol * _h(p))

@@ -28,6 +28,8 @@ def jvp(
 class _Forward:
     def __init__(self, b: Builder, block: Block, tangents: Sequence[Value | None]):
         self.b = b
+        self.used = {a for op in block.walk() for values in (op.args, *(r.results for r in op.regions)) for a in values}
+        self.used.update(block.results)
         seeds = [p for p, t in zip(block.params, tangents, strict=True) if t is not None and p.type.inexact]
         self.varied = Activity(block.ops).varied(seeds)
         #: the new value and the tangent of every value of the block
@@ -68,13 +70,16 @@ class _Forward:
             tangents[0] = zeros_like(args[0])  # before the operation uses the sequence up
         new = copy_op(op, self.primal)
         self.b.block.ops.append(new)
-        self._set(op.results, self._pushforward(new, args, tangents))
+        used = [r in self.used for r in op.results]
+        self._set(op.results, self._pushforward(new, args, tangents, used))
 
-    def _pushforward(self, op: Op, args: Sequence[Value], tangents: Sequence[Value | None]) -> Sequence[Value | None]:
+    def _pushforward(
+        self, op: Op, args: Sequence[Value], tangents: Sequence[Value | None], used: Sequence[bool]
+    ) -> Sequence[Value | None]:
         if op.name in ELEMENTWISE:
             return [elementwise.pushforward(op, op.result, args, tangents)]
         if op.name == "host":
-            return linalg.pushforward(op, args, op.results, tangents)
+            return linalg.pushforward(op, args, op.results, tangents, used)
         rule = structural.PUSHFORWARDS.get(op.name)
         if rule is None:
             raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
