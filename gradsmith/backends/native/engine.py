@@ -1,0 +1,45 @@
+"""LLVM as a function: assembly text in, addresses of machine code out."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import llvmlite.binding as ll
+
+_lock = threading.RLock()
+
+#: size of a module, in lines, from which the cheap code generator is used (the good one is superlinear in block size)
+LARGE = 6000
+
+
+@functools.cache
+def _target() -> tuple[Any, str, str]:
+    ll.initialize_native_target()
+    ll.initialize_native_asmprinter()
+    return ll.Target.from_default_triple(), ll.get_host_cpu_name(), ll.get_host_cpu_features().flatten()
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Let modules refer to ``address`` as ``@name``. Names carry a prefix of ours: symbols are process-wide."""
+    ll.add_symbol(name, address)
+
+
+def compile_module(text: str, names: list[str]) -> tuple[Any, dict[str, int]]:
+    """Optimise and compile a module; returns the engine (which owns the code) and the addresses of ``names``."""
+    with _lock:
+        large = text.count("\n") > LARGE
+        target, cpu, features = _target()
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=0 if large else 1)
+        header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+        module = ll.parse_assembly(header + text)
+        options = ll.create_pipeline_tuning_options(speed_level=1 if large else 2)
+        options.loop_vectorization = not large
+        options.slp_vectorization = False
+        options.loop_unrolling = False
+        builder = ll.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+        engine = ll.create_mcjit_compiler(module, machine)  # owns the machine from now on
+        engine.finalize_object()
+        return engine, {name: engine.get_function_address(name) for name in names}

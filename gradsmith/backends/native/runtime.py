@@ -1,0 +1,464 @@
+"""What compiled code needs at run time: contexts with pools of counted buffers, and calls back into Python.
+
+A *context* serves one call at a time; idle ones are kept in a list that is only touched with the GIL held. Its words:
+0 list of all its buffers · 1 bytes pooled · 2 number of the current call · 3 next idle context · 4–11 values of an error ·
+12 saved thread state · 15 headers without memory · 16… free buffers by size class (four classes to a power of two).
+
+A *buffer* has a header: 0 reference count · 1 size class · 2 data · 3 next free · 4 next of all · 5 length (sequences) ·
+6 number of the last call that used it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy._core import _multiarray_umath as multiarray
+
+from gradsmith.backends.native.engine import add_symbol, compile_module
+
+CONTEXT_WORDS = 16 + 64 * 4
+VALUES = 4  # first word of the values of an error
+THREAD_STATE = 12
+DATA, LENGTH = 2, 5  # words of a buffer's header
+
+#: bytes a context may keep in buffers that its last call did not use
+KEEP = 64 << 20
+
+DECLARATIONS = """
+declare ptr @gradsmith_alloc(ptr nocapture, i64)
+declare void @gradsmith_release(ptr nocapture, ptr)
+declare void @gradsmith_retain(ptr)
+declare i1 @gradsmith_unique(ptr)
+declare i64 @gradsmith_grow(ptr nocapture, ptr)
+declare ptr @gradsmith_acquire()
+declare void @gradsmith_finish(ptr)
+declare void @gradsmith_abort(ptr)
+declare ptr @gradsmith_give(ptr, ptr)
+declare i64 @gradsmith_host(ptr, i64, i64, ptr)
+declare i64 @gradsmith_poll(ptr)
+declare ptr @gradsmith_box(ptr, ptr, ptr, i32, ptr, i32, i64)
+"""
+
+_MODULE = """
+@idle = internal global ptr null
+declare ptr @calloc(i64, i64)
+declare ptr @MALLOC_DECLARATION
+declare ptr @realloc(ptr, i64)
+declare void @free(ptr)
+declare i64 @llvm.ctlz.i64(i64, i1)
+declare i64 @llvm.umax.i64(i64, i64)
+
+define i64 @gradsmith_capacity(i64 %class) {
+  %e = lshr i64 %class, 2
+  %sub = and i64 %class, 3
+  %five = add i64 %sub, 5
+  %shift = sub i64 %e, 2
+  %out = shl i64 %five, %shift
+  ret i64 %out
+}
+
+define ptr @gradsmith_alloc(ptr %ctx, i64 %bytes) {
+  %n = call i64 @llvm.umax.i64(i64 %bytes, i64 64)
+  %m = sub i64 %n, 1
+  %lz = call i64 @llvm.ctlz.i64(i64 %m, i1 true)
+  %e = sub i64 63, %lz
+  %e2 = sub i64 %e, 2
+  %top = lshr i64 %m, %e2
+  %sub = and i64 %top, 3
+  %e4 = shl i64 %e, 2
+  %class = or i64 %e4, %sub
+  %slot.index = add i64 %class, 16
+  %slot = getelementptr i64, ptr %ctx, i64 %slot.index
+  %stamp.p = getelementptr i64, ptr %ctx, i64 2
+  %stamp = load i64, ptr %stamp.p
+  %h = load ptr, ptr %slot
+  %none = icmp eq ptr %h, null
+  br i1 %none, label %new, label %reuse
+reuse:
+  %next.p = getelementptr i64, ptr %h, i64 3
+  %next = load ptr, ptr %next.p
+  store ptr %next, ptr %slot
+  br label %done
+new:
+  %huge = icmp ugt i64 %bytes, 1152921504606846976
+  br i1 %huge, label %fail, label %sized
+sized:
+  %capacity = call i64 @gradsmith_capacity(i64 %class)
+  %data = call ptr MALLOC_CALL
+  %nodata = icmp eq ptr %data, null
+  br i1 %nodata, label %fail, label %header
+header:
+  %empty.p = getelementptr i64, ptr %ctx, i64 15
+  %empty = load ptr, ptr %empty.p
+  %noempty = icmp eq ptr %empty, null
+  br i1 %noempty, label %fresh, label %recycled
+recycled:
+  %empty.next.p = getelementptr i64, ptr %empty, i64 3
+  %empty.next = load ptr, ptr %empty.next.p
+  store ptr %empty.next, ptr %empty.p
+  br label %fill
+fresh:
+  %made = call ptr @calloc(i64 8, i64 8)
+  %nomade = icmp eq ptr %made, null
+  br i1 %nomade, label %undo, label %link
+undo:
+  call void @free(ptr %data)
+  br label %fail
+link:
+  %all = load ptr, ptr %ctx
+  %all.p = getelementptr i64, ptr %made, i64 4
+  store ptr %all, ptr %all.p
+  store ptr %made, ptr %ctx
+  br label %fill
+fill:
+  %h2 = phi ptr [%empty, %recycled], [%made, %link]
+  %class.p = getelementptr i64, ptr %h2, i64 1
+  store i64 %class, ptr %class.p
+  %data.p = getelementptr i64, ptr %h2, i64 2
+  store ptr %data, ptr %data.p
+  %pooled.p = getelementptr i64, ptr %ctx, i64 1
+  %pooled = load i64, ptr %pooled.p
+  %pooled2 = add i64 %pooled, %capacity
+  store i64 %pooled2, ptr %pooled.p
+  br label %done
+done:
+  %out = phi ptr [%h, %reuse], [%h2, %fill]
+  store i64 1, ptr %out
+  %len.p = getelementptr i64, ptr %out, i64 5
+  store i64 0, ptr %len.p
+  %used.p = getelementptr i64, ptr %out, i64 6
+  store i64 %stamp, ptr %used.p
+  ret ptr %out
+fail:
+  ret ptr null
+}
+
+define internal void @push(ptr %ctx, ptr %h) {
+  %class.p = getelementptr i64, ptr %h, i64 1
+  %class = load i64, ptr %class.p
+  %index = add i64 %class, 16
+  %slot = getelementptr i64, ptr %ctx, i64 %index
+  %first = load ptr, ptr %slot
+  %next.p = getelementptr i64, ptr %h, i64 3
+  store ptr %first, ptr %next.p
+  store ptr %h, ptr %slot
+  ret void
+}
+
+define void @gradsmith_retain(ptr %h) {
+  %none = icmp eq ptr %h, null
+  br i1 %none, label %out, label %count
+count:
+  %rc = load i64, ptr %h
+  %more = add i64 %rc, 1
+  store i64 %more, ptr %h
+  br label %out
+out:
+  ret void
+}
+
+; whether the caller's reference to a buffer (null: memory that is not counted) is the only one
+define i1 @gradsmith_unique(ptr %h) {
+  %none = icmp eq ptr %h, null
+  br i1 %none, label %out, label %count
+count:
+  %rc = load i64, ptr %h
+  %one = icmp eq i64 %rc, 1
+  br label %out
+out:
+  %unique = phi i1 [false, %0], [%one, %count]
+  ret i1 %unique
+}
+
+define void @gradsmith_release(ptr %ctx, ptr %h) {
+  %none = icmp eq ptr %h, null
+  br i1 %none, label %out, label %count
+count:
+  %rc = load i64, ptr %h
+  %less = sub i64 %rc, 1
+  store i64 %less, ptr %h
+  %dead = icmp eq i64 %less, 0
+  br i1 %dead, label %free, label %out
+free:
+  call void @push(ptr %ctx, ptr %h)
+  br label %out
+out:
+  ret void
+}
+
+; double the capacity of a sequence's buffer; 0 when there is memory for it
+define i64 @gradsmith_grow(ptr %ctx, ptr %h) {
+  %class.p = getelementptr i64, ptr %h, i64 1
+  %class = load i64, ptr %class.p
+  %capacity = call i64 @gradsmith_capacity(i64 %class)
+  %double = shl i64 %capacity, 1
+  %data.p = getelementptr i64, ptr %h, i64 2
+  %data = load ptr, ptr %data.p
+  %new = call ptr @realloc(ptr %data, i64 %double)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %bad, label %good
+good:
+  store ptr %new, ptr %data.p
+  %class4 = add i64 %class, 4
+  store i64 %class4, ptr %class.p
+  %pooled.p = getelementptr i64, ptr %ctx, i64 1
+  %pooled = load i64, ptr %pooled.p
+  %pooled2 = add i64 %pooled, %capacity
+  store i64 %pooled2, ptr %pooled.p
+  ret i64 0
+bad:
+  ret i64 1
+}
+
+; the memory of a buffer whose only reference the caller holds, for free() to release some day
+define ptr @gradsmith_give(ptr %ctx, ptr %h) {
+  %data.p = getelementptr i64, ptr %h, i64 2
+  %data = load ptr, ptr %data.p
+  store ptr null, ptr %data.p
+  store i64 0, ptr %h
+  %class.p = getelementptr i64, ptr %h, i64 1
+  %class = load i64, ptr %class.p
+  %capacity = call i64 @gradsmith_capacity(i64 %class)
+  %pooled.p = getelementptr i64, ptr %ctx, i64 1
+  %pooled = load i64, ptr %pooled.p
+  %pooled2 = sub i64 %pooled, %capacity
+  store i64 %pooled2, ptr %pooled.p
+  %empty.p = getelementptr i64, ptr %ctx, i64 15
+  %empty = load ptr, ptr %empty.p
+  %next.p = getelementptr i64, ptr %h, i64 3
+  store ptr %empty, ptr %next.p
+  store ptr %h, ptr %empty.p
+  ret ptr %data
+}
+
+declare ptr @gradsmith_py_PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+; an ndarray with the elements at %ptr: it takes over a large buffer that nobody else uses, otherwise it is a copy
+define ptr @gradsmith_box(ptr %ctx, ptr %owner, ptr %ptr, i32 %nd, ptr %dims, i32 %type, i64 %bytes) {
+  %alone = call i1 @gradsmith_unique(ptr %owner)
+  %large = icmp uge i64 %bytes, GIVE_BYTES
+  %may = and i1 %alone, %large
+  br i1 %may, label %whole, label %copy
+whole:
+  %data.p = getelementptr i64, ptr %owner, i64 2
+  %data = load ptr, ptr %data.p
+  %same = icmp eq ptr %data, %ptr
+  br i1 %same, label %hand, label %copy
+hand:
+  %given = call ptr @gradsmith_give(ptr %ctx, ptr %owner)
+  %taken = call ptr @gradsmith_py_PyArray_New(ptr ARRAY_TYPE, i32 %nd, ptr %dims, i32 %type, ptr null, ptr %given, i32 0, i32 1281, ptr null)
+  %nogood = icmp eq ptr %taken, null
+  br i1 %nogood, label %undo, label %own
+undo:
+  call void @free(ptr %given)
+  ret ptr null
+own:
+  %flags.p = getelementptr i8, ptr %taken, i64 64
+  %flags = load i32, ptr %flags.p
+  %owndata = or i32 %flags, 4
+  store i32 %owndata, ptr %flags.p
+  ret ptr %taken
+copy:
+  %new = call ptr @gradsmith_py_PyArray_New(ptr ARRAY_TYPE, i32 %nd, ptr %dims, i32 %type, ptr null, ptr null, i32 0, i32 0, ptr null)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %out, label %fill
+fill:
+  %place.p = getelementptr i8, ptr %new, i64 16
+  %place = load ptr, ptr %place.p
+  call void @llvm.memcpy.p0.p0.i64(ptr %place, ptr %ptr, i64 %bytes, i1 false)
+  call void @gradsmith_release(ptr %ctx, ptr %owner)
+  br label %out
+out:
+  ret ptr %new
+}
+
+define ptr @gradsmith_acquire() {
+  %ctx = load ptr, ptr @idle
+  %none = icmp eq ptr %ctx, null
+  br i1 %none, label %new, label %reuse
+reuse:
+  %next.p = getelementptr i64, ptr %ctx, i64 3
+  %next = load ptr, ptr %next.p
+  store ptr %next, ptr @idle
+  ret ptr %ctx
+new:
+  %made = call ptr @calloc(i64 CONTEXT_WORDS, i64 8)
+  ret ptr %made
+}
+
+; give back a context after a call: buffers that the call did not use are freed when much memory is pooled
+define void @gradsmith_finish(ptr %ctx) {
+  %stamp.p = getelementptr i64, ptr %ctx, i64 2
+  %stamp = load i64, ptr %stamp.p
+  %pooled.p = getelementptr i64, ptr %ctx, i64 1
+  %pooled = load i64, ptr %pooled.p
+  %much = icmp ugt i64 %pooled, KEEP_BYTES
+  br i1 %much, label %clear, label %done
+clear:
+  ; rebuild the free lists from the buffers of this call alone
+  %k = phi i64 [16, %0], [%k1, %clear]
+  %slot = getelementptr i64, ptr %ctx, i64 %k
+  store ptr null, ptr %slot
+  %k1 = add i64 %k, 1
+  %more = icmp ult i64 %k1, CONTEXT_WORDS
+  br i1 %more, label %clear, label %walk
+walk:
+  %h = phi ptr [null, %clear], [%next, %step]
+  %started = phi i1 [false, %clear], [true, %step]
+  %first = load ptr, ptr %ctx
+  %here = select i1 %started, ptr %h, ptr %first
+  %end = icmp eq ptr %here, null
+  br i1 %end, label %done, label %look
+look:
+  %data.p = getelementptr i64, ptr %here, i64 2
+  %data = load ptr, ptr %data.p
+  %nodata = icmp eq ptr %data, null
+  br i1 %nodata, label %step, label %age
+age:
+  %used.p = getelementptr i64, ptr %here, i64 6
+  %used = load i64, ptr %used.p
+  %recent = icmp eq i64 %used, %stamp
+  br i1 %recent, label %keep, label %drop
+keep:
+  call void @push(ptr %ctx, ptr %here)
+  br label %step
+drop:
+  %gone = call ptr @gradsmith_give(ptr %ctx, ptr %here)
+  call void @free(ptr %gone)
+  br label %step
+step:
+  %next.p = getelementptr i64, ptr %here, i64 4
+  %next = load ptr, ptr %next.p
+  br label %walk
+done:
+  %stamp1 = add i64 %stamp, 1
+  store i64 %stamp1, ptr %stamp.p
+  %idle.first = load ptr, ptr @idle
+  %link.p = getelementptr i64, ptr %ctx, i64 3
+  store ptr %idle.first, ptr %link.p
+  store ptr %ctx, ptr @idle
+  ret void
+}
+
+; after an error: every buffer still referenced becomes free
+define void @gradsmith_abort(ptr %ctx) {
+  br label %walk
+walk:
+  %h.p = phi ptr [%ctx, %0], [%next.p, %step]
+  %h = load ptr, ptr %h.p
+  %end = icmp eq ptr %h, null
+  br i1 %end, label %done, label %look
+look:
+  %rc = load i64, ptr %h
+  %live = icmp sgt i64 %rc, 0
+  br i1 %live, label %free, label %step
+free:
+  store i64 0, ptr %h
+  call void @push(ptr %ctx, ptr %h)
+  br label %step
+step:
+  %next.p = getelementptr i64, ptr %h, i64 4
+  br label %walk
+done:
+  ret void
+}
+"""
+
+#: results of so many bytes take over their buffer instead of being copied
+GIVE = 16384
+
+#: alignment of buffers: whole cache lines where the C library can free such memory
+ALIGNED = sys.platform != "win32"
+
+_HOST_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_POLL_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+
+HostCall = Callable[[int, int], None]
+#: the host calls of every compiled program, by number of the program: called with context and address of the slots
+host_calls: dict[int, list[HostCall]] = {}
+#: exceptions raised by callbacks, by context, until the entry raises them again
+raised: dict[int, BaseException] = {}
+
+
+def _host(context: int, program: int, call: int, slots: int) -> int:
+    try:
+        host_calls[program][call](context, slots)
+        return 0
+    except BaseException as error:  # crosses native frames: kept here, raised again by the entry
+        raised[context] = error
+        return 1
+
+
+def _poll(context: int) -> int:
+    """Running Python code lets pending signal handlers run: this is where Ctrl-C arrives."""
+    try:
+        _let_signals_in()
+        return 0
+    except BaseException as error:
+        raised[context] = error
+        return 1
+
+
+def _let_signals_in() -> None:
+    for _ in range(2):
+        pass
+
+
+def numpy_function(slot: int) -> int:
+    """The address of a function of NumPy's C API, by its slot in the API table."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    table = ctypes.cast(get(multiarray._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+    address = table[slot]
+    assert address
+    return address
+
+
+class Runtime:
+    """The compiled runtime functions, and those that Python calls itself."""
+
+    def __init__(self) -> None:
+        malloc = ("aligned_alloc(i64, i64)", "@aligned_alloc(i64 64, i64 %rounded)")
+        if not ALIGNED:
+            malloc = ("malloc(i64)", "@malloc(i64 %capacity)")
+        text = _MODULE.replace("MALLOC_DECLARATION", malloc[0])
+        if ALIGNED:
+            rounding = "%up = add i64 %capacity, 63\n  %rounded = and i64 %up, -64\n  "
+            text = text.replace("  %data = call ptr MALLOC_CALL", f"  {rounding}%data = call ptr {malloc[1]}")
+        else:
+            text = text.replace("MALLOC_CALL", malloc[1])
+        text = text.replace("CONTEXT_WORDS", str(CONTEXT_WORDS)).replace("KEEP_BYTES", str(KEEP))
+        # memory of this C library is only surely freed by NumPy where there is one C library
+        text = text.replace("GIVE_BYTES", str(GIVE if ALIGNED else -1))
+        text = text.replace("ARRAY_TYPE", f"inttoptr (i64 {id(np.ndarray)} to ptr)")
+        add_symbol("gradsmith_py_PyArray_New", numpy_function(93))
+        add_symbol("gradsmith_py_PyArray_Scalar", numpy_function(60))
+        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box"]
+        self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names])
+        for name, address in addresses.items():
+            add_symbol(name, address)
+        self._host = _HOST_CALLBACK(_host)
+        self._poll = _POLL_CALLBACK(_poll)
+        for name, callback in (("gradsmith_host", self._host), ("gradsmith_poll", self._poll)):
+            address = ctypes.cast(callback, ctypes.c_void_p).value
+            assert address
+            add_symbol(name, address)
+        prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self.alloc: Any = prototype(addresses["gradsmith_alloc"])
+
+
+@functools.cache
+def runtime() -> Runtime:
+    """The runtime of this process, compiled at its first use."""
+    return Runtime()
+
+
+def data_of(header: int) -> int:
+    """The address of the memory of a buffer."""
+    return ctypes.c_uint64.from_address(header + 8 * DATA).value
