@@ -125,6 +125,8 @@ def like(g: Value, x: Value) -> Value:
 
 def _index(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
     assert g[0] is not None
+    if not op.args[0].ndim:  # a number with new axes
+        return [sum_(g[0], range(g[0].ndim))]
     return [Scatter(g[0], op.attrs["spec"], op.args[1:], op.attrs.get("checked", False))]
 
 
