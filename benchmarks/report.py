@@ -180,13 +180,13 @@ def markdown(rows: Sequence[Row], facts: dict[str, Any]) -> str:
 
 def as_json(rows: Sequence[Row], facts: dict[str, Any]) -> dict[str, Any]:
     def row_json(row: Row) -> dict[str, Any]:
-        ours = row.outcome.samples.get(GRADSMITH)
+        ours, samples = row.outcome.samples.get(GRADSMITH), row.outcome.samples.items()
         return {
             "name": row.case.name,
             "title": row.case.title,
             "unit": row.case.unit,
-            "median": {name: median(samples) for name, samples in row.outcome.samples.items()},
-            "ratio": {name: ratio(ours, theirs) for name, theirs in row.outcome.samples.items()} if ours else {},
+            "median": {name: median(seconds) for name, seconds in samples},
+            "ratio": {name: ratio(ours, theirs) for name, theirs in samples if name != GRADSMITH} if ours else {},
             "samples": row.outcome.samples,
             "skipped": row.outcome.skipped,
             "failed": row.outcome.failed,
