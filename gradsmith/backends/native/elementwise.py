@@ -16,6 +16,7 @@ from gradsmith.ir.program import Const, Op
 _COMPLEX = frozenset({"neg", "add", "sub", "mul", "div", "strong_mul", "conj", "real", "imag", "eq", "ne", "where", "abs"})
 _COMPLEX |= {"cast", "isnan", "isinf", "isfinite"}
 _FLOAT_ONLY = frozenset({"div", "sqrt", "copysign", "expit", "logaddexp", "complex", "signbit", *C_FUNCTIONS}) - {"pow"}
+_HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _BITS = frozenset({"and", "or", "xor", "not"})
 _BOOL = _BITS | {"eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "fmax", "fmin", "add", "mul", "where", "cast"}
 _BOOL |= {"isnan", "isinf", "isfinite"}
@@ -132,6 +133,9 @@ class Scalars:
 
     def _cast_real(self, x: str, source: np.dtype, target: np.dtype) -> str:
         from_type, to_type = reg_type(source), reg_type(target)
+        if "half" in (from_type, to_type) and {source, target} != {_HALF, _SINGLE}:
+            # half precision converts to and from single precision only
+            return self._cast_real(self._to_single(x, source, target), _SINGLE, target)
         if target.kind == "b":
             if source.kind == "f":
                 return self.fcmp("une", from_type, x, float_literal(0.0, from_type))
@@ -153,6 +157,19 @@ class Scalars:
         how = "trunc" if wanted < bits else "zext" if unsigned else "sext"
         return self.em.ins(f"{how} {from_type} {x} to {to_type}")
 
+    def _to_single(self, x: str, source: np.dtype, target: np.dtype) -> str:
+        """``x`` in single precision, rounded to odd if it is a double on its way to half precision (so as not to round twice)."""
+        single = self._cast_real(x, source, _SINGLE)
+        if source.itemsize != 8 or source.kind != "f" or target != _HALF:
+            return single
+        back = self._cast_real(single, _SINGLE, source)
+        bits = self.em.ins(f"bitcast float {single} to i32")
+        even = self.icmp("eq", "i32", self.binary("and", "i32", bits, "1"), "0")
+        adjust = self.binary("and", "i1", self.fcmp("one", "double", back, x), even)
+        above = self.fcmp("ogt", "double", self.intrinsic("fabs", "double", back), self.intrinsic("fabs", "double", x))
+        odd = self.binary("add", "i32", bits, self.select(above, "i32", "-1", "1"))
+        return self.em.ins(f"bitcast i32 {self.select(adjust, 'i32', odd, bits)} to float")
+
     def _pow(self, op: Op, args: list[str], dtype: np.dtype) -> str:
         type = reg_type(dtype)
         if dtype.kind in "iu":
@@ -161,12 +178,14 @@ class Scalars:
         if not isinstance(exponent, Const) or exponent.ndim:
             return self.apply("pow", dtype, args)
         one = float_literal(1.0, type)
+        if exponent.data == 0.5 and op.result.ndim:
+            return self.intrinsic("sqrt", type, args[0])  # as NumPy does for arrays
         if exponent.data == 0.5:
             # pow(-0, 0.5) is +0 and pow(-inf, 0.5) is inf, unlike sqrt
             root = self.intrinsic("sqrt", type, self.binary("fadd", type, args[0], float_literal(0.0, type)))
             infinite = self.fcmp("oeq", type, args[0], float_literal(-np.inf, type))
             return self.select(infinite, type, float_literal(np.inf, type), root)
-        if exponent.data == int(exponent.data) if np.isfinite(exponent.data) else False:
+        if np.isfinite(exponent.data) and exponent.data == int(exponent.data):
             if 0 <= exponent.data <= 4:
                 return self._chain(args[0], int(exponent.data), type, "fmul", one)
             if -4 <= exponent.data < 0:

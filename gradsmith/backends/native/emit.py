@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import platform
 import struct
 from collections.abc import Sequence
 from typing import Any
 
+import llvmlite.binding as binding
 import numpy as np
 
 #: an index-like number: known when emitting (int) or an SSA name of type i64 (str)
@@ -30,7 +33,15 @@ def mem_type(dtype: np.dtype) -> str:
 
 def representable(dtype: np.dtype) -> bool:
     """Whether values of ``dtype`` exist in native code at all."""
+    if dtype == np.float16 and not _half_precision():
+        return False
     return dtype.isnative and (dtype.kind in "biu" or dtype.str[1:] in ("f2", "f4", "f8", "c8", "c16"))
+
+
+@functools.cache
+def _half_precision() -> bool:
+    """Whether this machine converts half precision; LLVM would call library functions that are not there."""
+    return platform.machine() in ("arm64", "aarch64") or bool(binding.get_host_cpu_features().get("f16c"))
 
 
 def float_literal(value: float, type: str) -> str:

@@ -1,0 +1,29 @@
+"""Random Programs: native code against the interpreter, in the fast and in the checked version."""
+
+import numpy as np
+import pytest
+
+from gradsmith.backends import native
+from gradsmith.backends.native.fallback import interpreted
+from tests.backends.native.native_programs import outcome, same
+from tests.programs import random_case
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs(seed: int) -> None:
+    compare(seed, 15)
+
+
+def compare(seed: int, size: int) -> None:
+    program, args = random_case(seed, size)
+    expected = outcome(interpreted(program), args)
+    compiled = native.compile(program)
+    before = [np.array(a) for a in args]
+    for _ in range(3):
+        got = outcome(compiled, args)
+        if isinstance(expected, Exception) or isinstance(got, Exception):
+            assert type(got) is type(expected), (got, expected)
+        else:
+            same(got, expected, rtol=1e-9)
+    for a, b in zip(args, before, strict=True):
+        np.testing.assert_array_equal(a, b)
