@@ -8,6 +8,8 @@ How to use a :class:`Plan`:
 
 - ``op in plan.in_place`` (a ``set`` or ``add_at``): write into ``args[0]``, the result is that memory. Otherwise copy
   ``args[0]`` and write there.
+- ``op in plan.copied_views`` (an ``index``, ``reshape`` or ``transpose``): copy the view where it is made. It is read
+  after an update of its base, which then needs no copy as a whole.
 - a loop's carried array ``k``: if ``(op, k) in plan.entry_copies`` copy the initial value before the loop; if
   ``(body, k) in plan.exit_copies`` copy the body's result ``k`` at the end of an iteration. In all other cases the
   parameter is the memory of the initial value, then of the last iteration's result: hand on the pointer (a back end
@@ -29,6 +31,8 @@ from gradsmith.ir.types import ArrayType, SeqType
 
 #: their result is, or may be, a view of the first operand
 _VIEWS = frozenset({"reshape", "transpose", "broadcast_to", "unbroadcast", "real", "imag"})
+#: views that may be copied instead of their base
+_COPYABLE = frozenset({"index", "reshape", "transpose"})
 UPDATES = frozenset({"set", "add_at"})
 
 
@@ -62,12 +66,14 @@ class Plan:
         self.in_place: set[Op] = set()
         self.entry_copies: set[tuple[Op, int]] = set()
         self.exit_copies: set[tuple[Block, int]] = set()
+        self.copied_views: set[Op] = set()
         #: for an elementwise operation the operands of its type that are dead afterwards and may be overwritten; their
         #: shape may still differ from the result's
         self.reusable: dict[Op, list[int]] = {}
         self._reuse = reuse
         self._storage: dict[Value, _Storage] = {}
         self._view: set[Value] = set()
+        self._root: dict[Value, Value] = {}  # of a view, a view of it and so on: the first one
         self._relied: set[Value] = set()  # loop parameters that updates rely on owning
         self._last_use: dict[Block, dict[Value, int]] = {}
         self._home: dict[Value, Block] = {}
@@ -149,8 +155,8 @@ class Plan:
             for member in b.members:
                 self._storage[member] = a
 
-    def _dies(self, value: Value, op: Op) -> bool:
-        """Whether nothing that may share memory with ``value`` is read after ``op``."""
+    def _readers(self, value: Value, op: Op) -> list[Value]:
+        """What may share memory with ``value`` and is read after ``op``."""
         storage = self._storage[value]
         block = self._place[op][0]
         last, position = self._last_use[block], self._place[op][1]
@@ -158,11 +164,35 @@ class Plan:
         storage.members = [
             m for m in storage.members if self._home.get(m) is not block or m is value or last.get(m, -1) >= position
         ]
-        return not any(self.used_after(m, op) for m in storage.members if m not in op.results)
+        return [m for m in storage.members if m not in op.results and self.used_after(m, op)]
 
     def _writable(self, value: Value, op: Op) -> bool:
+        """Whether ``op`` may write into the memory of ``value``; views of it that are read later are copied."""
         storage = self._storage.get(value)
-        return storage is not None and storage.owned and value not in self._view and self._dies(value, op)
+        if storage is None or not storage.owned or value in self._view:
+            return False
+        return self._copy_views(self._readers(value, op))
+
+    def _copy_views(self, values: Sequence[Value]) -> bool:
+        """Have the views ``values`` copied, so that they leave their base alone; False if some is no view."""
+        if not all(v in self._root for v in values):
+            return False
+        for root in dict.fromkeys(self._root[v] for v in values):
+            self._detach(root)
+        return True
+
+    def _detach(self, root: Value) -> None:
+        """Make a view, and the views of it, memory of its own."""
+        assert root.op is not None
+        self.copied_views.add(root.op)
+        mine = [m for m in self._storage[root].members if self._root.get(m) is root]
+        self._storage[root].members = [m for m in self._storage[root].members if self._root.get(m) is not root]
+        own = _Storage(root, owned=True)
+        own.members = mine
+        for member in mine:
+            self._storage[member] = own
+            del self._root[member]
+        self._view.discard(root)
 
     def _rely(self, value: Value) -> None:
         self._relied |= self._storage[value].assumes
@@ -184,10 +214,14 @@ class Plan:
         x, *others = op.args
         (result,) = op.results
         self.define(result, owned=True)
-        if result.ndim and self._writable(x, op) and not any(self.same_storage(x, o) for o in others):
+        if result.ndim and self._writable(x, op) and self._separate(x, others):
             self.in_place.add(op)
             self._rely(x)
             self._join(result, x)
+
+    def _separate(self, x: Value, others: Sequence[Value]) -> bool:
+        """Whether none of ``others`` shares memory with ``x``; views of it are copied."""
+        return self._copy_views([o for o in others if self.same_storage(x, o)])
 
     def _other(self, op: Op) -> None:
         name, results = op.name, op.results
@@ -198,11 +232,18 @@ class Plan:
             if results[0].ndim:
                 self._join(results[0], op.args[0])
                 self._view.add(results[0])
+                if op.args[0] not in self._view:
+                    if name in _COPYABLE:
+                        self._root[results[0]] = results[0]
+                elif op.args[0] in self._root:
+                    self._root[results[0]] = self._root[op.args[0]]
         elif name == "host":
             for result in results:
                 self._join(result, *op.args)  # it may return an operand
                 self._view.add(result)
         elif sequence and name not in ("seq_stack", "seq_zeros", "seq_len"):
+            if name == "seq_push" and op.args[1] in self._root and self.owned(op.args[1]):
+                self._detach(self._root[op.args[1]])  # the sequence holds it while its base changes
             for result in results:
                 self._join(result, *op.args)
                 if isinstance(result.type, ArrayType):
@@ -271,7 +312,10 @@ class Plan:
     def _enters(self, op: Op, k: int, initial: Sequence[Value]) -> bool:
         """Whether the parameter may take over the memory of its initial value."""
         init = initial[k]
-        if not self._writable(init, op) or any(self.used_inside(m, op) for m in self._storage[init].members):
+        if not self._writable(init, op):
+            return False
+        inside = [m for m in self._storage[init].members if self.used_inside(m, op)]
+        if not self._copy_views(inside):
             return False
         return not any(self.same_storage(init, other) for j, other in enumerate(initial) if j != k)
 

@@ -30,7 +30,7 @@ def copies(program: Program, *args: Any) -> int:
         np.testing.assert_array_equal(x, y)
     plan = inplace.plan(program.block)
     updates = {op for op in program.block.walk() if op.name in inplace.UPDATES and op.results[0].ndim}
-    return len(updates - plan.in_place) + len(plan.entry_copies) + len(plan.exit_copies)
+    return len(updates - plan.in_place) + len(plan.entry_copies) + len(plan.exit_copies) + len(plan.copied_views)
 
 
 def write(x: Value, v: Any, i: Any) -> Value:
@@ -86,6 +86,39 @@ def test_a_view_keeps_its_base() -> None:
         return b.sum_(write(y, 7.0, 1), [0]) + b.sum_(view, [0])
 
     assert copies(make(body, VECTOR), X) == 1
+
+
+def test_rows_are_copied_not_the_matrix() -> None:
+    """``a[i], a[j] = a[j], a[i]`` and a row that is cleared and used afterwards."""
+
+    def body(x: Value) -> list[Value]:
+        def swap(i: Value, a: Value, total: Value) -> list[Value]:
+            row, first = b.index(a, ["i", ":"], [i]), b.index(a, ["i", ":"], [0])
+            a = b.set_at(b.set_at(a, first, ["i", ":"], [i]), row, ["i", ":"], [0])
+            last = b.index(a, ["i", ":"], [1])
+            a = b.set_at(a, b.const_like(0.0, x), ["i", ":"], [1])
+            return [a, total + b.sum_(last, [0])]
+
+        return loop(2, [b.sin(x), b.const_like(0.0, x)], swap)
+
+    program = make(body, MATRIX)
+    assert copies(program, X.reshape(2, 2)) == 3
+    plan = inplace.plan(program.block)
+    assert {op.name for op in plan.copied_views} == {"index"} and not plan.exit_copies and not plan.entry_copies
+
+
+def test_a_saved_view_is_copied_not_its_base() -> None:
+    def body(x: Value) -> Value:
+        def step(i: Value, s: Value, a: Value) -> list[Value]:
+            row = b.index(a, ["i", ":"], [i])
+            return [b.emit("seq_push", s, row), b.set_at(a, b.const_like(9.0, a), ["i", ":"], [i])]
+
+        s, _ = loop(2, [b.emit("seq_new", elem=VECTOR), b.sin(x)], step)
+        return b.emit("seq_stack", s)
+
+    program = make(body, MATRIX)
+    assert copies(program, X.reshape(2, 2)) == 1
+    assert len(inplace.plan(program.block).copied_views) == 1
 
 
 def test_a_view_that_is_dead_does_not() -> None:

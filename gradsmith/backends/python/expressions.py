@@ -38,11 +38,15 @@ _INTEGRAL_POWER = 64
 
 @dataclass(frozen=True)
 class Expr:
-    """Source text, how strongly its outermost operator binds, and whether it may be a Python number."""
+    """Source text, how strongly its outermost operator binds, and whether it may be a Python number.
+
+    ``negated`` is the text of its negation if that is simply another comparison.
+    """
 
     text: str
     strength: int = ATOM
     weak: bool = False
+    negated: str = ""
 
     def at(self, strength: int) -> str:
         """The text as an operand that must bind at least as strongly as ``strength``."""
@@ -178,8 +182,10 @@ class Expressions:
             return self._power(op, left, right)
         if op.name in ("and", "or", "xor") and op.results[0].ndim == 0 and x.dtype.kind == "b":
             symbol, strength = {"and": ("and", AND), "or": ("or", OR), "xor": ("!=", COMPARE)}[op.name]
-        inner = strength + (strength == COMPARE)
-        return Expr(f"{left.at(inner)} {symbol} {right.at(strength + 1)}", strength, weak)
+        left_text, right_text = left.at(strength + (strength == COMPARE)), right.at(strength + 1)
+        opposite = {"==": "!=", "!=": "=="}.get(symbol, "") if strength == COMPARE else ""
+        negated = f"{left_text} {opposite} {right_text}" if opposite and not op.results[0].ndim else ""
+        return Expr(f"{left_text} {symbol} {right_text}", strength, weak, negated)
 
     def _power(self, op: Op, left: Expr, right: Expr) -> Expr:
         exponent = op.args[1]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from itertools import chain, count
 
 from gradsmith.ir.program import Value
+from gradsmith.ir.types import Type
 
 _RESERVED = {*keyword.kwlist, *dir(builtins), "np", "scipy", "gradsmith"}
 
@@ -27,6 +28,7 @@ class Names:
     def __init__(self, reserved: set[str]):
         self.variable: dict[Value, str] = {}
         self.holder: dict[str, Value | None] = dict.fromkeys(reserved)  # None: never free
+        self._used: dict[str, Type] = {}
 
     def snapshot(self) -> dict[str, Value | None]:
         """The state of the variables, to :meth:`restore` after a region."""
@@ -44,14 +46,19 @@ class Names:
     ) -> str:
         """A variable for ``value``: ``prefer``, else its name, else a fresh one; free if what it holds is dead."""
         base = identifier(value.name)
-        candidates = chain(
-            filter(None, (prefer, base)), (f"{base}_{k}" if base else f"t{k}" for k in count(bool(base)))
-        )
+        temporaries = (f"t{k}" for k in count() if self._memory(f"t{k}", value))
+        numbered = (f"{base}_{k}" for k in count(1)) if base else temporaries
+        candidates = chain(filter(None, (prefer, base)), numbered)
         return next(c for c in candidates if c not in avoid and self._free(c, alive))
+
+    def _memory(self, name: str, value: Value) -> bool:
+        """Whether ``value`` may take a temporary: a new one, or to free memory that of an array of its type."""
+        return name not in self._used or (value.type == self._used[name] and getattr(value.type, "ndim", 0) > 0)
 
     def hold(self, name: str, value: Value) -> str:
         """``name`` now holds ``value``."""
         self.holder[name] = value
+        self._used[name] = value.type
         self.variable[value] = name
         return name
 

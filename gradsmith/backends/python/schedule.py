@@ -13,7 +13,8 @@ from gradsmith.ir.ops import CONTROL, EFFECTS
 from gradsmith.ir.program import Block, Const, Op, Value
 
 #: a rough measure of the length of an expression, in characters
-_LONGEST = 70
+_LONGEST = 80
+_LEAF = 4
 _STATEMENTS = (
     CONTROL | EFFECTS | {"set", "add_at", "seq_new", "seq_push", "seq_pop", "seq_add", "seq_zeros", "seq_unstack"}
 )
@@ -71,9 +72,9 @@ def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
         reads_memory = any(_is_array(a) for a in op.args)  # of an array that a statement between may write to
         if barriers[target] != barriers[k + 1] and (reads_memory or op.name == "pow"):
             continue
-        if total[target] + size[op] > _LONGEST:
+        if total[target] + size[op] - _LEAF > _LONGEST:
             continue
-        total[target] += size[op]
+        total[target] += size[op] - _LEAF
         statement[k] = target
         children.setdefault(place, []).append(k)
         inlined.add(op)
@@ -104,5 +105,8 @@ def _is_array(value: Value) -> bool:
 
 
 def _own_size(op: Op) -> int:
-    names = sum(6 for a in op.args)
-    return names + (4 if len(op.args) == 2 else 8)
+    """The length of ``op`` written on variables."""
+    if op.name in ("index", "set", "add_at"):
+        return (_LEAF + 2) * len(op.args) + 2
+    around = 3 if len(op.args) == 2 else 5 + len(op.name)
+    return _LEAF * len(op.args) + around

@@ -91,7 +91,7 @@ class Writer:
         for op in block.ops:
             self._loc = op.loc
             if op in self.inlined:
-                self._pending[op.result] = self.expressions.expression(op)
+                self._pending[op.result] = self._expression(op)
                 continue
             statement = getattr(self, f"_{op.name}", None)
             if statement:
@@ -101,9 +101,13 @@ class Writer:
             elif len(op.results) != 1:
                 self._host_results(op)
             else:
-                expr = self.expressions.expression(op)
+                expr = self._expression(op)
                 self._line(f"{self._name(op.result, op)} = {expr.text}")
                 self._note_weak(op.result, expr)
+
+    def _expression(self, op: Op) -> Expr:
+        expr = self.expressions.expression(op)
+        return Expr(f"{expr.at(ATOM)}.copy()") if op in self.plan.copied_views else expr
 
     def _name(self, value: Value, op: Op, prefer: str = "") -> str:
         """A variable for a result of ``op``."""
@@ -313,13 +317,15 @@ class Writer:
         """Choose the variables of carried values and give them their initial values."""
         variables: list[str] = []
         exprs = [self.read(v) for v in initial]
+        initial_names = {self.names.variable[v] for v in initial if v in self.names.variable}
         for k, (param, init, result) in enumerate(zip(params, initial, op.results, strict=True)):
             param.name = param.name or result.name or op.regions[-1].results[k].name or init.name
             prefer = self._wanted.get(result, "")
             if not (prefer or param.name) and init in self.names.variable:
                 prefer = self.names.variable[init]
+            others = set() if prefer or param.name else initial_names
             variables.append(
-                self.names.choose(param, lambda held: self._alive_in(held, op), prefer, {*avoid, *variables})
+                self.names.choose(param, lambda held: self._alive_in(held, op), prefer, {*avoid, *variables, *others})
             )
             if (op, k) in self.plan.entry_copies:
                 exprs[k] = Expr(f"{exprs[k].at(ATOM)}.copy()")
@@ -372,6 +378,8 @@ def _identifiers(text: str) -> set[str]:
 def _negated(condition: Expr) -> str:
     if condition.strength == NOT:
         return condition.text.removeprefix("not ")
+    if condition.negated:
+        return condition.negated
     return f"not {condition.at(NOT)}"
 
 

@@ -139,6 +139,8 @@ def _mul(context: Context, op: Op) -> Outcome:
             return a
         if _scalar(b, -1) and _fits(op, a) and a.dtype.kind in "if":
             return new_op(op, "neg", [a])
+        if (negated := _producer(a, "neg")) and isinstance(b, Const) and b.ndim == 0 and b.dtype.kind in "if":
+            return new_op(op, "mul", [negated.args[0], Const(-b.data, b.type)])  # type: ignore[arg-type]
         if _scalar(b, 0) and a.dtype.kind in "iub" and op.results[0].type.ndim == 0:  # type: ignore[union-attr]
             return b
     return None
