@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -187,6 +188,7 @@ def _for(lo: Lowering, op: Op) -> bool:
     with lo.scoped():
         bounds.hoist(lo, op, first, last, count)
         loop = _Loop(lo, op, op.args[3:], body, body.params[1:])
+        lo.reassociated |= _accumulations(op)
         leaf = not any(inner.name in ("for", "while") for inner in body.walk())
         if reverse:
             first, stride = last, em.sub(0, stride)
@@ -211,6 +213,40 @@ def _for(lo: Lowering, op: Op) -> bool:
         em.place(done)
     _restore_varying(lo, loop)
     loop.leave()
+    return True
+
+
+def _accumulations(op: Op) -> set[Op]:
+    """The additions of a ``for`` loop that only accumulate a carried float, and so may be reassociated (to vectorise)."""
+    body = op.regions[0]
+    uses: Counter[Value] = Counter(body.results)
+    for inner in body.walk():
+        uses.update(inner.args)
+        for region in inner.regions:
+            uses.update(region.results)
+    out: set[Op] = set()
+    for param, result in zip(body.params[1:], body.results, strict=True):
+        links: list[Op] = []
+        value = result
+        while value is not param and uses[value] == 1 and value.op is not None and value.op.name == "add" and value.op in body.ops:
+            links.append(value.op)
+            x, y = value.op.args
+            value = x if _reaches(x, param, body) else y
+        if value is param and uses[param] == 1 and isinstance(param.type, ArrayType):
+            if param.ndim == 0 and param.dtype.kind == "f":
+                out.update(links)
+    return out
+
+
+def _reaches(value: Value, param: Value, body: Block) -> bool:
+    """Whether a chain of additions leads from ``value`` back to ``param``."""
+    while value is not param:
+        if value.op is None or value.op.name != "add" or value.op not in body.ops:
+            return False
+        x, y = value.op.args
+        if x is param or y is param:
+            return True
+        value = x
     return True
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gradsmith.backends.native import arrays, blas, control, hostcalls, nests, sequences
 from gradsmith.backends.native.elementwise import supported
+from gradsmith.backends.native.emit import reg_type
 from gradsmith.backends.native.fuse import Unit
 from gradsmith.backends.native.lower import Lowering
 from gradsmith.ir.program import Op
@@ -27,6 +28,10 @@ def lower_unit(lo: Lowering, unit: Unit) -> None:
     (op,) = unit.ops
     handler = _HANDLERS.get(op.name)
     if handler is not None and handler(lo, op):
+        return
+    if op in lo.reassociated:
+        x, y = (lo.scalar(a) for a in op.args)
+        lo.env[op.result] = lo.em.ins(f"fadd reassoc {reg_type(op.result.dtype)} {x}, {y}")
         return
     if op.results and lo.is_scalar(op.results[0]) and supported(op):
         lo.env[op.result] = lo.scalars.emit(op, [lo.scalar(a) for a in op.args])

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradsmith.backends.native.emit import Emitter, float_literal, literal, reg_type
 from gradsmith.backends.native.libm import C_FUNCTIONS, Functions
-from gradsmith.backends.native.special import SPECIAL
+from gradsmith.backends.native.special import SPECIAL, register_special
 from gradsmith.ir.ops import COMPLEX_OF, ELEMENTWISE
 from gradsmith.ir.program import Const, Op
 
@@ -84,6 +84,7 @@ class Scalars:
         return self.em.ins(self.functions.call(name, reg_type(dtype), args))
 
     def _special(self, name: str, args: list[str]) -> str:
+        register_special()
         return self.em.ins(self.functions.pure(SPECIAL[name], "double", args, ", i32 0"))
 
     def intrinsic(self, name: str, type: str, *args: str) -> str:

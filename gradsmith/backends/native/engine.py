@@ -26,16 +26,19 @@ def add_symbol(name: str, address: int) -> None:
     ll.add_symbol(name, address)
 
 
-def compile_module(text: str, names: list[str]) -> tuple[Any, dict[str, int]]:
-    """Optimise and compile a module; returns the engine (which owns the code) and the addresses of ``names``."""
+def compile_module(text: str, names: list[str], level: int = 2) -> tuple[Any, dict[str, int]]:
+    """Compile a module; returns the engine (which owns the code) and the addresses of ``names``.
+
+    ``level``: 0 compiles at once, 2 optimises. Very large modules are optimised less.
+    """
     with _lock:
         large = text.count("\n") > LARGE
         target, cpu, features = _target()
-        machine = target.create_target_machine(cpu=cpu, features=features, opt=0 if large else 1)
+        machine = target.create_target_machine(cpu=cpu, features=features, opt=0 if large or not level else 1)
         header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
         module = ll.parse_assembly(header + text)
-        options = ll.create_pipeline_tuning_options(speed_level=1 if large else 2)
-        options.loop_vectorization = not large
+        options = ll.create_pipeline_tuning_options(speed_level=min(level, 1 if large else 2))
+        options.loop_vectorization = level == 2 and not large
         options.slp_vectorization = False
         options.loop_unrolling = False
         builder = ll.create_pass_builder(machine, options)

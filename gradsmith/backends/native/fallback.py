@@ -19,11 +19,9 @@ def fits(value: Any, param: Value, spec: Input) -> bool:
     dtype, ndim = param.dtype, param.ndim
     if spec.kind == "py":
         wanted = _PYTHON[dtype.kind]
-        if wanted is int and (isinstance(value, bool) or not isinstance(value, int)):
+        if type(value) is not wanted:
             return False
-        if wanted is int and not np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-            return False
-        return isinstance(value, wanted)
+        return wanted is not int or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
     if spec.kind == "np":
         return type(value) is dtype.type
     if type(value) is not np.ndarray or value.ndim != ndim or value.dtype.newbyteorder("=") != dtype:

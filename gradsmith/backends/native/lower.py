@@ -121,6 +121,7 @@ class Lowering:
         self.position = 0
         self.loop_depth = 0
         self.proven: set[tuple[Op, int]] = set()
+        self.reassociated: set[Op] = set()  # additions whose order does not matter
         self.sites: list[Site] = []
         self._shared_sites: dict[str, int] = {}
         self._failures: list[tuple[str, int, list[str]]] = []

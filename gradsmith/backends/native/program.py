@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.backends.native import entry, runtime, special
+from gradsmith.backends.native import entry, runtime
 from gradsmith.backends.native.dispatch import lower_unit
 from gradsmith.backends.native.emit import Scope, representable
 from gradsmith.backends.native.engine import compile_module
@@ -96,7 +96,6 @@ class Version:
 
     def __init__(self, program: Program, checked: bool):
         run = runtime.runtime()
-        special.register_special()
         number = next(_numbers)
         self.lowering, body = lower_program(program, number, checked)
         self.sites = self.lowering.sites

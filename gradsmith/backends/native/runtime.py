@@ -62,6 +62,8 @@ define i64 @gradsmith_capacity(i64 %class) {
   ret i64 %out
 }
 
+ADVISE
+
 define ptr @gradsmith_alloc(ptr %ctx, i64 %bytes) {
   %n = call i64 @llvm.umax.i64(i64 %bytes, i64 64)
   %m = sub i64 %n, 1
@@ -91,7 +93,10 @@ sized:
   %capacity = call i64 @gradsmith_capacity(i64 %class)
   %data = call ptr MALLOC_CALL
   %nodata = icmp eq ptr %data, null
-  br i1 %nodata, label %fail, label %header
+  br i1 %nodata, label %fail, label %advise
+advise:
+  call void @advise(ptr %data, i64 %capacity)
+  br label %header
 header:
   %empty.p = getelementptr i64, ptr %ctx, i64 15
   %empty = load ptr, ptr %empty.p
@@ -373,6 +378,26 @@ done:
 #: results of so many bytes take over their buffer instead of being copied
 GIVE = 16384
 
+#: ask Linux for huge pages for large buffers, as NumPy does: fresh memory costs a fault for every page
+_ADVISE_LINUX = """
+declare i32 @madvise(ptr, i64, i32)
+define internal void @advise(ptr %data, i64 %bytes) {
+  %large = icmp uge i64 %bytes, 4194304
+  br i1 %large, label %ask, label %out
+ask:
+  %address = ptrtoint ptr %data to i64
+  %up = add i64 %address, 4095
+  %page = and i64 %up, -4096
+  %start = inttoptr i64 %page to ptr
+  %size = sub i64 %bytes, 4096
+  %ignored = call i32 @madvise(ptr %start, i64 %size, i32 14)
+  br label %out
+out:
+  ret void
+}
+"""
+_ADVISE_NOTHING = "define internal void @advise(ptr %data, i64 %bytes) {\n  ret void\n}"
+
 #: alignment of buffers: whole cache lines where the C library can free such memory
 ALIGNED = sys.platform != "win32"
 
@@ -433,6 +458,7 @@ class Runtime:
             text = text.replace("  %data = call ptr MALLOC_CALL", f"  {rounding}%data = call ptr {malloc[1]}")
         else:
             text = text.replace("MALLOC_CALL", malloc[1])
+        text = text.replace("ADVISE", _ADVISE_LINUX if sys.platform.startswith("linux") else _ADVISE_NOTHING)
         text = text.replace("CONTEXT_WORDS", str(CONTEXT_WORDS)).replace("KEEP_BYTES", str(KEEP))
         # memory of this C library is only surely freed by NumPy where there is one C library
         text = text.replace("GIVE_BYTES", str(GIVE if ALIGNED else -1))
@@ -440,7 +466,7 @@ class Runtime:
         add_symbol("gradsmith_py_PyArray_New", numpy_function(93))
         add_symbol("gradsmith_py_PyArray_Scalar", numpy_function(60))
         names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box"]
-        self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names])
+        self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names], level=0)
         for name, address in addresses.items():
             add_symbol(name, address)
         self._host = _HOST_CALLBACK(_host)
