@@ -3,6 +3,7 @@
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,22 +11,28 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def blocks() -> list[tuple[str, str]]:
-    """All ```python blocks with a name for the report."""
-    found = []
-    for document in DOCUMENTS:
-        texts = re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-        found += [(f"{document.name}-{k}", text) for k, text in enumerate(texts, start=1)]
-    return found
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in blocks()])
-def test_block_runs_and_prints_what_it_says(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A comment after a print that begins with a number, a bracket or a quote is the expected output."""
+def blocks() -> list[Any]:
+    """All ```python blocks, each with the ```text block that follows it at once: what it prints."""
+    return [
+        pytest.param(*match.groups(default=""), id=f"{document.name}-{k}")
+        for document in DOCUMENTS
+        for k, match in enumerate(BLOCK.finditer(document.read_text(encoding="utf-8")), start=1)
+    ]
+
+
+@pytest.mark.parametrize(("text", "output"), blocks())
+def test_block_runs_and_prints_what_it_says(
+    text: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A comment after a print that begins with a number, a bracket or a quote is expected output too."""
     path = tmp_path / "block.py"
     path.write_text(text, encoding="utf-8")
     runpy.run_path(str(path), run_name="block")
     printed = capsys.readouterr().out
+    assert output in printed
     for expected in re.findall(r"^print\(.*\)  # ([-\d(\['\"].*)$", text, re.MULTILINE):
         assert expected in printed
 
