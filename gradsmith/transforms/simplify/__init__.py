@@ -29,8 +29,8 @@ def simplify(program: Program) -> Program:
     for _ in range(_ROUNDS):
         rewriter = Rewriter(program)
         rewriter.run(block)
-        removed = remove_dead(block)
+        again = remove_dead(block) or rewriter.again
         keep_mismatches(block, rewriter)
-        if not (rewriter.again or removed):
+        if not again:
             break
     return program

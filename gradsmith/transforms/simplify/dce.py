@@ -7,7 +7,10 @@ from gradsmith.ir.program import Block, Const, Op, Value
 
 
 def remove_dead(block: Block) -> bool:
-    """Remove what neither the results of ``block`` nor an effect needs. Returns whether anything was removed."""
+    """Remove what neither the results of ``block`` nor an effect needs.
+
+    Returns whether results of control operations are among it, so that simplifying again may find more.
+    """
     marker = _Liveness(block)
     marker.run(block)
     return _sweep(block, marker)
@@ -98,8 +101,8 @@ class _Liveness:
 
 def _sweep(block: Block, marker: _Liveness) -> bool:
     kept = [op for op in block.ops if op in marker.live_ops]
-    changed = len(kept) != len(block.ops)
     block.ops = kept
+    changed = False
     for op in kept:
         if op.name in CONTROL:
             changed |= _drop_results(op, marker.live)
