@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.fft
 import scipy.linalg
 import scipy.special
 
@@ -206,7 +207,7 @@ discrete(
     lambda k: (np.arange(k), np.arange(k, 7), np.arange(7, k, -2), np.arange(k + 0.0), np.arange(k, 9, 2.0)),
     "k",
 )
-smooth("arange float", lambda s: np.arange(s, 3, 0.25), "s")
+smooth("arange float", lambda s: np.arange(s, s + 2.1, 0.25), "s")
 smooth("arange scaled", lambda x: np.arange(len(x)) * x, "v")
 smooth("linspace", lambda x, y: np.linspace(x, y, 7), "ss", "vv", "gS")
 smooth("linspace options", lambda x, y: np.linspace(x, y, 5, endpoint=False, retstep=True), "ss")
@@ -503,3 +504,54 @@ smooth("math.hypot 3", lambda x, y: math.hypot(x, y, 2.0), "ss")
 discrete("math whole", lambda x: (math.floor(x), math.ceil(x), math.trunc(x)), "S", "g")
 discrete("math tests", lambda x: (math.isnan(x), math.isinf(x), math.isfinite(x), math.isclose(x, x + 1e-12)), "s")
 discrete("math integers", lambda k: (math.factorial(k), math.comb(5, k), math.gcd(k, 6)), "k")
+
+# ---- SciPy -----------------------------------------------------------------------------------------------------------
+
+for (
+    _name
+) in """erf erfc erfinv erfcinv erfcx erfi dawsn ndtr log_ndtr ndtri gamma gammaln digamma psi rgamma expit logit
+    log_expit i0 i1 i0e i1e j0 j1 y0 y1 k0 k1 k0e k1e entr expi exp1 exprel spence ellipk ellipe cosm1 exp10""".split():
+    smooth(f"special.{_name}", lambda x, f=getattr(scipy.special, _name): f(x), "u", "s", "f")
+for _name in "beta betaln xlogy xlog1py rel_entr kl_div binom boxcox pseudo_huber".split():
+    smooth(f"special.{_name}", lambda x, y, f=getattr(scipy.special, _name): f(x, y), "uu", "us", "su")
+for _name in "jv yv iv kv ive kve expn gammainc gammaincc gammaincinv huber".split():
+    smooth(f"special.{_name}", lambda y, f=getattr(scipy.special, _name): f(2, y), "u", "s")
+smooth("special.betainc", lambda x: (scipy.special.betainc(2.0, 3.0, x), scipy.special.betaincinv(2.0, 3.0, x)), "u")
+smooth("special.hyp1f1", lambda x: (scipy.special.hyp1f1(1.0, 2.5, x), scipy.special.hyp2f1(1, 2, 3, x)), "u")
+smooth("special.polygamma", lambda x: (scipy.special.polygamma(1, x), scipy.special.zeta(2.0, x)), "u", "p")
+smooth("special.logsumexp", lambda x: (scipy.special.logsumexp(x), scipy.special.logsumexp(x, axis=0)), "M", "v")
+smooth("special.logsumexp options", lambda x: scipy.special.logsumexp(x, axis=1, keepdims=True), "M")
+smooth("special.logsumexp b", lambda x, u: scipy.special.logsumexp(x, b=u), "vu")
+smooth("special.softmax", lambda x: (scipy.special.softmax(x), scipy.special.softmax(x, axis=1)), "M")
+smooth("special.log_softmax", lambda x: (scipy.special.log_softmax(x), scipy.special.log_softmax(x, axis=0)), "M")
+smooth("special.multigammaln", lambda x: scipy.special.multigammaln(x, 2), "S")
+smooth("special.inv_boxcox", lambda x, y: scipy.special.inv_boxcox(x, y), "uu")
+smooth("scipy solve", lambda a, b: (scipy.linalg.solve(a, b), scipy.linalg.solve(a, b, transposed=True)), "Qv")
+smooth("scipy solve pos", lambda a, b: scipy.linalg.solve(a, b, assume_a="pos"), "Hv")
+smooth(
+    "scipy inv", lambda a: (scipy.linalg.inv(a), scipy.linalg.det(a), scipy.linalg.pinv(a), scipy.linalg.norm(a)), "Q"
+)
+smooth("scipy expm", lambda a: scipy.linalg.expm(a / 4), "Q")
+smooth("scipy cholesky", lambda a: scipy.linalg.cholesky((a + a.T) / 2, lower=True), "H")
+smooth("scipy cholesky upper", lambda a: scipy.linalg.cholesky((a + a.T) / 2), "H")
+smooth("scipy cho_solve", lambda a, b: scipy.linalg.cho_solve(scipy.linalg.cho_factor(a + a.T), b), "Hv", "HM")
+smooth("scipy triangular", lambda a, b: scipy.linalg.solve_triangular(a, b, lower=True), "Qv", "QM")
+smooth("scipy triangular T", lambda a, b: scipy.linalg.solve_triangular(a, b, trans=1), "Qv")
+smooth("scipy eigh", lambda a: scipy.linalg.eigh((a + a.T) / 2, eigvals_only=True), "H")
+smooth("scipy eigh b", lambda a, b: scipy.linalg.eigh((a + a.T) / 2, (b + b.T) / 2)[0], "HH")
+smooth("scipy svd", lambda a: (scipy.linalg.svd(a)[1], scipy.linalg.svdvals(a)), "M")
+smooth("scipy block_diag", lambda a, b: scipy.linalg.block_diag(a, b, [[1.0, 2.0]]), "MN")
+smooth("scipy toeplitz", lambda a, b: (scipy.linalg.toeplitz(a), scipy.linalg.toeplitz(a, b)), "vv")
+smooth("scipy circulant", lambda a: (scipy.linalg.circulant(a), scipy.linalg.hankel(a)), "v")
+
+# ---- Fourier transforms ------------------------------------------------------------------------------------------------
+
+for _name in "fft ifft rfft fft2 ifft2 fftn rfft2".split():
+    smooth(f"fft.{_name}", lambda x, f=getattr(np.fft, _name): f(x), "M", "T")
+for _name in "fft ifft irfft".split():
+    smooth(f"fft.{_name} complex", lambda x, f=getattr(np.fft, _name): f(x), "c")
+smooth("fft options", lambda x: (np.fft.fft(x, 5, axis=0, norm="ortho"), np.fft.rfft(x, 3, axis=0)), "M")
+smooth("fft round trip", lambda x: np.fft.irfft(np.fft.rfft(x) * 2.0, 4), "v")
+smooth("fft shift", lambda x: (np.fft.fftshift(x), np.fft.ifftshift(x, axes=0)), "M", "T")
+discrete("fft freq", lambda x: (np.fft.fftfreq(len(x), 0.1), np.fft.rfftfreq(len(x))), "v")
+smooth("scipy.fft", lambda x: scipy.fft.ifft(scipy.fft.fft(x)).real, "v")

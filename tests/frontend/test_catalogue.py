@@ -10,6 +10,7 @@ import pytest
 from tests.catalogue_cases import CASES, Case, samples
 
 import gradsmith as gs
+from gradsmith.testing import check_grads
 
 
 def leaves(result: Any) -> list[Any]:
@@ -47,3 +48,16 @@ def test_value(case: Case) -> None:
         for variant in (0, 1):
             args = samples(case, variant)
             expect(compiled(*copies(args)), case.function(*copies(args)))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.differentiable], ids=lambda c: c.name)
+def test_derivative(case: Case) -> None:
+    """Forward and reverse mode against central differences."""
+    args = samples(case, 0)
+    single = any(np.asarray(x).dtype.itemsize < 8 for x in args if np.asarray(x).dtype.kind in "fc")
+    tolerance = 2e-2 if single else 1e-6
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        check_grads(
+            case.function, args, 1, atol=tolerance, rtol=tolerance, eps=1e-2 if single else 1e-5, backend="python"
+        )

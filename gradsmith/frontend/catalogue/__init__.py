@@ -76,7 +76,7 @@ def find_definition(function: Any) -> Callable[..., Any] | None:
 
 _MODULES = (
     *("elementwise", "creation", "shaping", "reductions", "linalg", "einsum", "python_math", "definitions"),
-    *("statistics", "calculus", "norms"),
+    *("statistics", "calculus", "norms", "special", "scipy_linalg", "fft"),
 )
 _loaded = False
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from gradsmith.errors import MissingRule
+from gradsmith.errors import MissingRule, UnsupportedCode
 from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
@@ -36,7 +36,7 @@ from gradsmith.frontend.catalogue.operands import (
     size,
     times,
 )
-from gradsmith.frontend.values import Array, Scalar, fresh, ndim_of
+from gradsmith.frontend.values import Array, Scalar, fresh, is_grown, ndim_of
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 from gradsmith.ir.types import real_dtype
@@ -435,6 +435,8 @@ def broadcast_shapes(*shapes: Any) -> Any:
 def concatenate(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
+    if is_grown(arrays):
+        return deliver(_concatenated(fresh(st.as_value(arrays)), st.static(axis), st.static(dtype)), out)
     parts = _sequence(arrays)
     if not parts:
         raise ValueError("need at least one array to concatenate")
@@ -448,6 +450,19 @@ def concatenate(
     return deliver(joined([p.value for p in parts], axis_index(axis, parts[0].ndim), st.static(dtype)), out)
 
 
+def _concatenated(whole: Array, axis: int | None, dtype: Any) -> Value:
+    """The items of ``whole`` (the stack of a list that grew in a loop) joined along ``axis`` of theirs."""
+    if whole.ndim == 1:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    k = 0 if axis is None else axis_index(axis, whole.ndim - 1)
+    moved = moveaxis(whole, 0, k).value
+    dims = ir.shape(moved)
+    value = ir.reshape(moved, [*dims[:k], times(dims[k], dims[k + 1]), *dims[k + 2 :]])
+    if axis is None:
+        value = ravel(fresh(value)).value
+    return value if dtype is None else ir.cast(value, np.dtype(dtype))
+
+
 def joined(values: Sequence[Value], axis: int, dtype: Any = None) -> Value:
     common = np.result_type(*(v.dtype for v in values)) if dtype is None else np.dtype(dtype)
     values = [ir.cast(v, common) for v in values]
@@ -456,6 +471,8 @@ def joined(values: Sequence[Value], axis: int, dtype: Any = None) -> Value:
 
 def _sequence(arrays: Any) -> list[Array]:
     """The arrays of a list, a tuple, or an array (along its first axis)."""
+    if is_grown(arrays):
+        raise UnsupportedCode("joining a list that grew in a loop in this way; make an array of it with np.stack first")
     if isinstance(arrays, Array | np.ndarray):
         whole = array(arrays)
         count = st.static(length(whole))
@@ -465,9 +482,9 @@ def _sequence(arrays: Any) -> list[Array]:
 
 @implements(np.stack)
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    if isinstance(arrays, Array):
-        moved = moveaxis(arrays, 0, axis)
-        return deliver(moved.value, out)
+    if isinstance(arrays, Array) or is_grown(arrays):
+        value = moveaxis(array(arrays), 0, axis).value
+        return deliver(value if dtype is None else ir.cast(value, np.dtype(st.static(dtype))), out)
     parts = _sequence(arrays)
     if not parts:
         raise ValueError("need at least one array to stack")
@@ -480,11 +497,17 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
 
 @implements(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    if is_grown(tup):
+        whole = array(tup, dtype)
+        return concatenate(tup, 0, dtype=dtype) if whole.ndim > 2 else expand_dims(whole, 1) if whole.ndim == 1 else whole
     return concatenate([atleast_2d(p) for p in _sequence(tup)], 0, dtype=dtype)
 
 
 @implements(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    if is_grown(tup):
+        whole = array(tup, dtype)
+        return whole if whole.ndim == 1 else concatenate(tup, min(whole.ndim - 2, 1), dtype=dtype)
     parts = [atleast_1d(p) for p in _sequence(tup)]
     return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype)
 
@@ -496,6 +519,9 @@ def dstack(tup: Any) -> Any:
 
 @implements(np.column_stack)
 def column_stack(tup: Any) -> Any:
+    if is_grown(tup):
+        whole = array(tup)
+        return concatenate(tup, 1) if whole.ndim > 2 else fresh(transpose(_at_least(2, [whole])).value)
     columns = [p if p.ndim >= 2 else transpose(_at_least(2, [p])) for p in _sequence(tup)]
     return concatenate(columns, 1)
 
