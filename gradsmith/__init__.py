@@ -6,7 +6,7 @@
 array([0.        , 0.90929743])
 """
 
-from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp
+from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp, vmap
 from gradsmith.errors import GradsmithError, MissingRule, NotDifferentiable, SourceUnavailable, UnsupportedCode
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "jvp",
     "value_and_grad",
     "vjp",
+    "vmap",
 ]
 __version__ = "0.1.0"

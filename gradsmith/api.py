@@ -264,6 +264,37 @@ def hvp(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
     return Compiled(f, "hvp", emit, backend)
 
 
+def vmap(
+    f: Callable[..., Any], in_axes: int | None | Sequence[int | None] = 0, out_axes: int = 0, *, backend: str = "native"
+) -> Compiled:
+    """``f`` applied to every entry along an axis of its arguments, as one compiled loop.
+
+    Args:
+        f: a function of one entry: of numbers and arrays with one dimension less than what is passed.
+        in_axes: the axis of every argument to map over, or one for each; None passes an argument whole.
+        out_axes: where the results are stacked.
+
+    Returns:
+        A callable; per-example gradients are ``vmap(grad(loss), (None, 0, 0))(params, xs, ys)``.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> gs.vmap(gs.grad(lambda w, x: (w @ x) ** 2), (None, 0))(np.array([1.0, 2.0]), np.array([[1.0, 0.0], [0.0, 1.0]]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs:
+            raise TypeError("a function made by vmap takes positional arguments")
+        axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
+        if len(axes) != len(args):
+            raise TypeError(f"vmap: in_axes has {len(axes)} entries, but the call has {len(args)} arguments")
+        return derive.vmap(stage, f, args, axes, out_axes)
+
+    return Compiled(f, "vmap", emit, backend)
+
+
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native") -> tuple[Any, Any]:
     """``(f(*primals), derivative of f along tangents)`` by forward mode.
 
@@ -348,7 +379,7 @@ def _inside_staged_code() -> None:
 
     staged.register(jvp, staged_jvp)
     staged.register(vjp, staged_vjp)
-    for transform in (jit, grad, value_and_grad, derivative, jacobian, hessian, hvp):
+    for transform in (jit, grad, value_and_grad, derivative, jacobian, hessian, hvp, vmap):
         staged.register(transform, staged_transform(transform))
 
 
