@@ -20,7 +20,7 @@ from gradsmith import tree
 from gradsmith.errors import add_location
 from gradsmith.frontend.heap import Heap, Slot
 from gradsmith.frontend.outside import lift
-from gradsmith.frontend.stage import Capture, Stage
+from gradsmith.frontend.stage import Capture, Stage, check_array
 from gradsmith.frontend.values import Array, Scalar
 from gradsmith.ir.program import Block, Input, Output, Program, free_values
 from gradsmith.transforms.simplify import simplify
@@ -32,20 +32,20 @@ _STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 
 def _is_dynamic(leaf: Any) -> bool:
-    return isinstance(leaf, float | int | complex | np.number) and not isinstance(leaf, bool) or _is_numeric_array(leaf)
+    return _is_dynamic_number(leaf) or isinstance(leaf, np.ndarray)
 
 
-def _is_numeric_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray) and leaf.dtype.kind in "biufc"
+def _is_dynamic_number(leaf: Any) -> bool:
+    """A number that is passed at each call. Bools and members of an enumeration are part of the signature."""
+    return type(leaf) in (float, int, complex) or isinstance(leaf, np.number)
 
 
 def leaf_key(leaf: Any) -> Any:
     """What of a leaf a specialisation depends on."""
     if isinstance(leaf, np.ndarray):
-        if leaf.dtype.kind in "biufc":
-            return leaf.dtype, tuple([n == 1 for n in leaf.shape]), leaf.flags.c_contiguous
-        raise TypeError(f"an array of dtype {leaf.dtype}: only bool, integer, float and complex arrays can be used")
-    if isinstance(leaf, float | int | complex | np.number) and not isinstance(leaf, bool):
+        check_array(leaf)
+        return leaf.dtype, tuple([n == 1 for n in leaf.shape]), leaf.flags.c_contiguous
+    if _is_dynamic_number(leaf):
         return type(leaf)
     try:
         hash(leaf)

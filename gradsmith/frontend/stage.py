@@ -117,8 +117,8 @@ class Stage:
         """A concrete result of native code, with every ndarray in it made an array of the Program."""
         if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
             if id(x) not in self._arrays:
-                base = x.view(np.ndarray) if type(x) is not np.ndarray else x
-                self._arrays[id(x)] = (x, fresh(Const(base), contiguous=x.flags.c_contiguous))
+                check_array(x)
+                self._arrays[id(x)] = (x, fresh(Const(x), contiguous=x.flags.c_contiguous))
             return self._arrays[id(x)][1]
         if type(x) in (list, tuple):
             wrapped = type(x)(map(self.wrap, x))
@@ -297,6 +297,14 @@ class Stage:
     @property
     def loc(self) -> Location | None:
         return self.builder.loc
+
+
+def check_array(x: np.ndarray) -> None:
+    """Raise TypeError for an array that staged code does not compute with as NumPy does."""
+    if x.dtype.kind not in "biufc":
+        raise TypeError(f"an array of dtype {x.dtype}: only bool, integer, float and complex arrays can be used")
+    if type(x) is not np.ndarray:
+        raise TypeError(f"an array of class {type(x).__name__}: only plain arrays can be used; pass np.asarray(x)")
 
 
 def _weak_dtype(x: Any) -> np.dtype:

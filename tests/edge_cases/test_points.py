@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.edge_cases.judges import both_backends, check, expect
+from tests.edge_cases.expectations import both_backends, check, expect
 
 import gradsmith as gs
 
