@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gradsmith.ir.builder import const_like, elementwise, emit, full, host, index, unbroadcast, where
 from gradsmith.ir.program import Op, Value
 from gradsmith.ir.types import ArrayType
-from gradsmith.rules.structural import Adjoints, conj_
+from gradsmith.rules.structural import Adjoints, conj_, plus
 
 NAME = "numpy.einsum"
 
@@ -75,7 +75,7 @@ def _pushforward(op: Op, args: Sequence[Value], results: Sequence[Value], d: Adj
         if tangent is not None:
             operands = [tangent if j == k else a for j, a in enumerate(args)]
             part = host(NAME, operands, [r.type for r in results], **op.attrs["kwargs"])
-            total = part if total is None else total + part
+            total = plus(total, part)
     return [total]
 
 

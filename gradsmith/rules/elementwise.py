@@ -39,6 +39,7 @@ from gradsmith.ir.builder import (
 )
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Const, Op, Value
+from gradsmith.rules.structural import plus
 
 Partial: TypeAlias = Callable[..., Any] | float | None
 
@@ -54,8 +55,9 @@ def _nonzero(x: Value) -> Value:
 
 def _constant(y: Value) -> float | None:
     """The value of a scalar constant that is real."""
-    known = isinstance(y, Const) and y.ndim == 0 and y.dtype.kind in "fc" and np.imag(y.data) == 0
-    return float(np.real(y.data)) if known else None
+    if isinstance(y, Const) and y.ndim == 0 and y.dtype.kind in "fc" and np.imag(y.data) == 0:
+        return float(np.real(y.data))
+    return None
 
 
 def _pow_base(z: Value, x: Value, y: Value) -> Any:
@@ -219,13 +221,15 @@ def times(g: Value, p: Any) -> Value | None:
     """The adjoint or tangent ``g`` times the partial ``p``: exactly 0 where ``g`` is 0 even if ``p`` is not finite."""
     if not isinstance(p, Value):
         return None if p == 0 else g if p == 1 else -g if p == -1 else g * p
+    if _constant(g) == 1 and not p.dtype.kind == "b":
+        return p
     if p.dtype.kind == "b":
         return where(p, g, 0)
     return g * p if _finite(p, data=not _masked(g)) else elementwise("strong_mul", g, p)
 
 
 def _finite(value: Value, data: bool) -> bool:
-    """Whether ``value`` is finite by its definition; ``data`` says whether what comes from outside is taken as finite."""
+    """Whether ``value`` is finite by its definition; ``data``: what comes from outside is taken as finite."""
     pending, seen = [value], {value}
     while pending:
         v = pending.pop()
@@ -283,7 +287,7 @@ def pushforward(op: Op, z: Value, args: Sequence[Value], tangents: Sequence[Valu
     else:
         for tangent, partial in zip(tangents, PARTIALS[op.name], strict=True):
             part = None if tangent is None else _push(tangent, _evaluate(partial, z, args))
-            total = part if total is None else total if part is None else total + part
+            total = plus(total, part)
     without = [a for a, t in zip(args, tangents, strict=True) if t is None and a.ndim]
     if total is not None and (without or total.ndim < z.ndim):
         total = broadcast_to(total, shape(z))

@@ -1,8 +1,9 @@
 """Pullbacks and pushforwards of the structural operations: indexing, shapes, reductions, products, sequences.
 
-A pullback takes the operation, the adjoints of its results (``None``: zero) and which operands want an adjoint; it gives
-one contribution for each of the leading operands. A contribution is a Value of the operand's type, a :class:`Scatter` or ``None``.
-A pushforward takes the operation, its new operands and results, and the operands' tangents; it gives the results' tangents.
+A pullback takes the operation, the adjoints of its results (``None``: zero) and which operands want an adjoint; it
+gives one contribution for each of the leading operands: a Value of the operand's type, a :class:`Scatter` or ``None``.
+A pushforward takes the operation, its new operands and results, and the operands' tangents; it gives the tangents of
+the results.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Scatter:
 
 @dataclass
 class SequenceScatter:
-    """Adjoints of the elements of a sequence: ``value`` for element ``at``, or all of ``value[k]`` when that is None."""
+    """Adjoints of the elements of a sequence: ``value`` for element ``at``, all of ``value[k]`` when that is None."""
 
     value: Value
     at: Value | None
@@ -105,6 +106,11 @@ def zeros_like(x: Value) -> Value:
     return full(zero, shape(x)) if x.ndim else zero
 
 
+def plus(x: Value | None, y: Value | None) -> Value | None:
+    """The sum of two adjoints or tangents, ``None`` being zero."""
+    return y if x is None else x if y is None else x + y
+
+
 def _is_zero(value: Value) -> bool:
     return isinstance(value, Const) and value.ndim == 0 and value.data == 0
 
@@ -116,7 +122,8 @@ def _same_value(a: Value, b: Value) -> bool:
 def like(g: Value, x: Value) -> Value:
     """``g``, which ``x`` was broadcast to, summed to the shape of ``x``."""
     if x.ndim > g.ndim:  # NumPy lets a written value have additional leading axes of length one
-        return reshape(unbroadcast(g, index(x, ["i"] * (x.ndim - g.ndim) + [":"] * g.ndim, [0] * (x.ndim - g.ndim))), shape(x))
+        extra = x.ndim - g.ndim
+        return reshape(unbroadcast(g, index(x, ["i"] * extra + [":"] * g.ndim, [0] * extra)), shape(x))
     return unbroadcast(g, x)
 
 
@@ -170,8 +177,7 @@ def _add_at(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contributio
 def _concatenate(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
     assert g[0] is not None
     axis = op.attrs["axis"]
-    spec = [":"] * g[0].ndim
-    spec[axis] = ("s", True, True, False)  # type: ignore[call-overload]
+    spec = [("s", True, True, False) if k == axis else ":" for k in range(g[0].ndim)]
     out: list[Contribution] = []
     start: Value = i64(0)
     for x, want in zip(op.args, wanted, strict=True):
@@ -211,7 +217,7 @@ def _extremum(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribut
 
 
 def _others(x: Value, axes: Sequence[int]) -> Value:
-    """For every element the product of all others along ``axes``: exact with any number of zeros, and differentiable."""
+    """For every element the product of all others along ``axes``: right with any number of zeros, differentiable."""
     kept = [k for k in range(x.ndim) if k not in axes]
     perm = [*kept, *axes]
     moved = transpose(x, perm)
@@ -278,7 +284,7 @@ def _cumprod(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contributi
 # Matrix product -------------------------------------------------------------------------------------------------------
 
 
-def _h(x: Value) -> Value:
+def h(x: Value) -> Value:
     """The conjugate transpose of the last two axes."""
     return conj_(transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2]))
 
@@ -301,13 +307,9 @@ def _matmul_left(g: Value, x: Value, y: Value) -> Value:
     if y.ndim == 1:
         return g * conj_(y) if x.ndim == 1 else _outer(g, conj_(y))
     if x.ndim == 1:
-        return unbroadcast(emit("matmul", conj_(y), _column(g, y)), x) if y.ndim == 2 else _stacked_row(g, y, x)
-    gx = emit("matmul", g, _h(y))
+        return emit("matmul", conj_(y), g) if y.ndim == 2 else _stacked_row(g, y, x)
+    gx = emit("matmul", g, h(y))
     return gx if x.ndim == y.ndim == 2 else unbroadcast(gx, x)
-
-
-def _column(g: Value, y: Value) -> Value:
-    return g
 
 
 def _stacked_row(g: Value, y: Value, x: Value) -> Value:
@@ -321,10 +323,10 @@ def _matmul_right(g: Value, x: Value, y: Value) -> Value:
         return conj_(x) * g if y.ndim == 1 else _outer(_leading(conj_(x), y), g)
     if y.ndim == 1:
         if x.ndim == 2:
-            return emit("matmul", _h(x), g)
-        gy = emit("matmul", _h(x), index(g, [":"] * g.ndim + ["n"]))
+            return emit("matmul", h(x), g)
+        gy = emit("matmul", h(x), index(g, [":"] * g.ndim + ["n"]))
         return unbroadcast(index(gy, [":"] * (gy.ndim - 1) + ["i"], [0]), y)
-    gy = emit("matmul", _h(x), g)
+    gy = emit("matmul", h(x), g)
     return gy if x.ndim == y.ndim == 2 else unbroadcast(gy, y)
 
 
@@ -376,7 +378,7 @@ def _cumprod_push(op: Op, args: Sequence[Value], results: Sequence[Value], d: Ad
 def _matmul_push(op: Op, args: Sequence[Value], results: Sequence[Value], d: Adjoints) -> Sequence[Value | None]:
     left = emit("matmul", d[0], args[1]) if d[0] is not None else None
     right = emit("matmul", args[0], d[1]) if d[1] is not None else None
-    return [left + right if left is not None and right is not None else left if left is not None else right]
+    return [plus(left, right)]
 
 
 PULLBACKS: dict[str, Pullback] = {
@@ -411,7 +413,9 @@ PUSHFORWARDS: dict[str, Pushforward] = {
 #: operands that have a derivative; of all other operations every operand has
 DIFFERENTIABLE = {"index": (0,), "set": (0, 1), "add_at": (0, 1), "full": (0,)}
 #: operations whose results are never differentiable or that have none
-CONSTANT = frozenset({"iota", "dim", "any", "all", "argmax", "argmin", "seq_new", "seq_len", "seq_zeros", "check", "guard"})
+CONSTANT = frozenset({"iota", "dim", "any", "all", "argmax", "argmin", "check", "guard"}) | {
+    *("seq_new", "seq_len", "seq_zeros")
+}
 
 
 def _inverse(perm: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which values a derivative flows through: *varied* (depend on the inputs) and *useful* (the outputs depend on them)."""
+"""Which values a derivative flows through: *varied* (they depend on the inputs), *useful* (outputs depend on them)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def differentiable(op: Op, operand: int) -> bool:
 class Activity:
     """The derivative's data flow through the operations ``ops``, regions included.
 
-    A value carried by a loop is one slot: its result stands for it, reaching and reached from parameter and initial value.
+    A value carried by a loop is one slot: its result stands for it, and reaches the parameter and is reached from it.
     """
 
     def __init__(self, ops: Sequence[Op]):

@@ -21,7 +21,7 @@ def emitting_before(b: Builder, block: Block, op: Op) -> Iterator[None]:
 
 @contextmanager
 def emitting_after(b: Builder, block: Block, value: Value) -> Iterator[None]:
-    """What is emitted goes into ``block`` right after the definition of ``value`` (the start, if not defined by an op)."""
+    """What is emitted goes into ``block`` right after the definition of ``value`` (to the start for a parameter)."""
     with b.region() as ops:
         yield
     at = block.ops.index(value.op) + 1 if value.op in block.ops else 0

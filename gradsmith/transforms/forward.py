@@ -9,7 +9,7 @@ from gradsmith.ir.builder import Builder
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Value, copy_block, copy_op
 from gradsmith.ir.types import I64, SeqType
-from gradsmith.rules import elementwise, linalg, structural
+from gradsmith.rules import elementwise, host, structural
 from gradsmith.rules.structural import zeros_like
 from gradsmith.transforms.activity import Activity, loop_slots
 
@@ -79,7 +79,7 @@ class _Forward:
         if op.name in ELEMENTWISE:
             return [elementwise.pushforward(op, op.result, args, tangents)]
         if op.name == "host":
-            return linalg.pushforward(op, args, op.results, tangents, used)
+            return host.pushforward(op, args, op.results, tangents, used)
         rule = structural.PUSHFORWARDS.get(op.name)
         if rule is None:
             raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")

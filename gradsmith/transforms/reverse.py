@@ -1,13 +1,14 @@
 """Reverse mode: the pullback of a block, by a structured walk backwards.
 
-Every active value (it depends on the inputs, and the outputs depend on it) has an adjoint; a structural zero is ``None``.
-A loop becomes a loop over the same iterations backwards. It carries the adjoints of what the loop carries and one
-accumulator for each active value that the body takes from outside; an ``if`` becomes an ``if`` on the same condition.
+Every active value (it depends on the inputs, and the outputs depend on it) has an adjoint; a structural zero is
+``None``. A loop becomes a loop over the same iterations backwards. It carries the adjoints of what the loop carries and
+an accumulator for each active value that the body takes from outside. An ``if`` becomes an ``if`` on its condition.
 Where primal values come from is the affair of :mod:`gradsmith.transforms.save`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from gradsmith.ir.checker import CONSUMES_SEQUENCE
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
 from gradsmith.ir.types import I64, SeqType
-from gradsmith.rules import elementwise, linalg, structural
+from gradsmith.rules import elementwise, host, structural
 from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
 from gradsmith.transforms.activity import Activity, defined_inside, loop_slots, reach
 from gradsmith.transforms.edit import replace_values
@@ -33,10 +34,10 @@ def vjp(
 ) -> tuple[list[Value], Pullback]:
     """Emit the forward sweep of ``block`` and return its results and their pullback.
 
-    ``args`` are the values of the block's parameters, ``wrt`` the positions of those that want an adjoint; other values
-    that the block uses are constants. ``pullback(cotangents)`` takes one cotangent per result (``None``: zero), emits the
-    backward sweep at the builder's place at that time, which is the forward sweep's block or a region after it, and gives
-    one adjoint per ``wrt`` (``None``: zero). It adds to the forward sweep what has to be saved.
+    ``args`` are the values of the block's parameters, ``wrt`` the positions of those that want an adjoint; what else
+    the block uses is constant. ``pullback(cotangents)`` takes one cotangent per result (``None``: zero) and gives
+    one adjoint per ``wrt`` (``None``: zero). It emits the backward sweep at the builder's place at that time, which is
+    the forward sweep's block or a region after it, and adds to the forward sweep what has to be saved.
 
     ``inputs``, one per argument, say which axes have length one: with it shapes need fewer operations.
     """
@@ -128,7 +129,7 @@ class _Reverse:
             parts = elementwise.pullback(op, g[0], wanted)
             return [p if p is None else self._operand_shape(p, a, op) for p, a in zip(parts, op.args, strict=True)]
         if op.name == "host":
-            return linalg.pullback(op, g, wanted)
+            return host.pullback(op, g, wanted)
         rule = structural.PULLBACKS.get(op.name)
         if rule is None:
             raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
@@ -155,7 +156,7 @@ class _Reverse:
         adjoints[value] = total
 
     def _accumulated(self, body: Block, ends: Iterable[Value]) -> list[Value]:
-        """The active values from outside that receive contributions in a region whose results ``ends`` have adjoints."""
+        """The active values from outside that get contributions in a region whose results ``ends`` have adjoints."""
         reached = reach(self.activity.backward, ends, within=defined_inside(body))
         return [v for v in free_values(body) if v in reached and v in self.active]
 
@@ -200,7 +201,7 @@ class _Reverse:
         final = list(starts)
         varying = _drop_invariant(backward, final)
         inits = [final[k] for k in varying]
-        pure = not inner.stacks and all(_accumulates(backward, p) for p in backward.params[1:])
+        pure = not inner.stacks and all(_accumulates(backward, k) for k in range(len(varying)))
         for stack, (entry, leaving) in inner.stacks.items():
             backward.params.append(entry)
             backward.results.append(leaving)
@@ -262,24 +263,28 @@ def _drop_invariant(body: Block, starts: list[Value]) -> list[int]:
     return kept
 
 
-def _accumulates(body: Block, param: Value) -> bool:
-    """Whether all that happens to ``param`` on its way to the same place of the results is that something is added."""
-    params = body.params[-len(body.results) :] if body.results else []
-    value = param
-    while True:
-        users = [op for op in body.ops if value in op.args or any(value in free_values(r) for r in op.regions)]
-        if not users:
-            return [r for r in body.results if r is value] == [value] and body.results[params.index(param)] is value
-        if len(users) > 1 or value in body.results or users[0].args.count(value) != 1:
-            return False
-        (op,) = users
+def _users(body: Block) -> dict[Value, list[Op]]:
+    """The operations of ``body`` that use each value, in their regions too, once for every use as an operand."""
+    users: dict[Value, list[Op]] = defaultdict(list)
+    for op in body.ops:
+        for value in (*op.args, *(v for region in op.regions for v in free_values(region))):
+            users[value].append(op)
+    return users
+
+
+def _accumulates(body: Block, position: int) -> bool:
+    """Whether all that happens to a carried value on its way to the results is that something is added to it."""
+    users = _users(body)
+    value = body.params[1 + position]
+    while users[value]:
+        op = users[value][0]
         at = op.args.index(value) if value in op.args else -1
+        if len(users[value]) > 1 or value in body.results:
+            return False
         if op.name == "add" or (op.name in ("sub", "add_at") and at == 0):
             value = op.result
-        elif op.name == "for" and at >= 3 and not any(value in free_values(r) for r in op.regions):
-            inner = op.regions[0]
-            if not _accumulates(inner, inner.params[at - 2]):
-                return False
+        elif op.name == "for" and at >= 3 and _accumulates(op.regions[0], at - 3):
             value = op.results[at - 3]
         else:
             return False
+    return body.results[position] is value and body.results.count(value) == 1

@@ -7,7 +7,7 @@ integer operation on expressions. Equal expressions are equal lengths.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.activity import loop_slots
 
 Expr: TypeAlias = tuple[Any, ...]
-_ARITHMETIC = {
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
@@ -155,7 +155,7 @@ class Shapes:
     def integer(self, v: Value) -> Expr:
         """An integer scalar as an expression."""
         if isinstance(v, Const):
-            return const(v.data)
+            return const(int(v.data))
         op = v.op
         if op is not None and op.name == "dim":
             return self.dim(op.args[0], op.attrs["axis"])

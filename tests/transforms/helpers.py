@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.ir.builder import Builder, const_like
+from gradsmith.ir.builder import Builder, conj, const_like, current, real, sum_
 from gradsmith.ir.checker import check
 from gradsmith.ir.interpreter import run
-from gradsmith.ir.program import Block, Input, Op, Output, Program, Value
+from gradsmith.ir.program import Block, Const, Input, Op, Output, Program, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms import forward, reverse
 
@@ -21,7 +21,7 @@ def array_type(x: Any) -> ArrayType:
 
 
 def build(f: Callable[..., Any], args: Sequence[Any]) -> Program:
-    """The Program of ``f(*values)`` for parameters of the types of ``args``; ``f`` emits with the builder's functions."""
+    """The Program of ``f(*values)`` for parameters typed as ``args``; ``f`` emits with the builder's functions."""
     params = [Value(array_type(a), f"x{k}") for k, a in enumerate(args)]
     b = Builder(Block(params))
     with b:
@@ -82,7 +82,8 @@ def directional(f: Callable[..., Any], args: Sequence[Any], directions: Sequence
     """The central difference of ``f(*args)`` along ``directions`` (``None``: not moved), extrapolated once."""
 
     def at(step: float) -> Any:
-        return f(*(a if d is None else np.asarray(a) + step * np.asarray(d) for a, d in zip(args, directions, strict=True)))
+        moved = zip(args, directions, strict=True)
+        return f(*(a if d is None else np.asarray(a) + step * np.asarray(d) for a, d in moved))
 
     def slope(step: float) -> Any:
         return (at(step) - at(-step)) / (2 * step)
@@ -113,7 +114,9 @@ def random_like(rng: np.random.Generator, x: Any) -> Any:
     return np.asarray(out, x.dtype)[()]
 
 
-def check_derivatives(p: Program, args: Sequence[Any], tol: float = 1e-6, second: bool = False, h: float = 1e-5) -> None:
+def check_derivatives(
+    p: Program, args: Sequence[Any], tol: float = 1e-6, second: bool = False, h: float = 1e-5
+) -> None:
     """Reverse and forward mode of ``p``, whose inexact results are real scalars, against finite differences."""
     rng = np.random.default_rng(0)
     wrt = [k for k, x in enumerate(p.block.params) if x.type.inexact]
@@ -142,12 +145,10 @@ def check_second(
 
     def weighted(*values: Value) -> Value:
         """Σ gradient · direction, a scalar Program of the arguments."""
-        from gradsmith.ir.builder import conj, current, real, sum_
-
         out = current().inline(gradient.block, values)
         terms = []
         for a, d in zip(out, dirs, strict=True):
-            product = real(conj(a) * const_of(d)) if a.dtype.kind == "c" else a * const_of(d)
+            product = real(conj(a) * Const(d)) if a.dtype.kind == "c" else a * Const(d)
             terms.append(sum_(product, range(product.ndim)))
         acc = terms[0]
         for term in terms[1:]:
@@ -159,9 +160,3 @@ def check_second(
     for j in range(len(wrt)):
         np.testing.assert_allclose(by_forward[j], by_reverse[j], rtol=1e-7, atol=1e-7)
         assert agrees(lambda *a, j=j: run(gradient, a)[j], args, full, h, by_reverse[j], tol)
-
-
-def const_of(x: Any) -> Value:
-    from gradsmith.ir.program import Const
-
-    return Const(x)

@@ -94,8 +94,9 @@ class Writer:
         kind = self.rng.randint(0, 3)
         if kind == 0:
             parts = [index(x, [INSIDE], [a, a + N - 2]) for a in (0, 1, 2)]
-            ends = [index(x, [INSIDE], [0, 1]), self.combine(parts[0], parts[1] - parts[2]), index(x, [INSIDE], [-1, N])]
-            pool.vectors.append(emit("concatenate", *ends, axis=0))
+            middle = self.combine(parts[0], parts[1] - parts[2])
+            new = emit("concatenate", index(x, [INSIDE], [0, 1]), middle, index(x, [INSIDE], [-1, N]), axis=0)
+            pool.vectors.append(new)
         elif kind == 1:
             pool.vectors.append(self.combine(x, self.recent(pool.scalars)))
         elif kind == 2:
@@ -142,7 +143,12 @@ class Writer:
 
     def extend(self, pool: Pool, params: list[Value], results: list[Value]) -> None:
         for p, r in zip(params, results, strict=True):
-            (pool.scalars if p.ndim == 0 else pool.lists if p.name == "list" else pool.vectors).append(r)
+            self.like(pool, p).append(r)
+
+    @staticmethod
+    def like(pool: Pool, p: Value) -> list[Value]:
+        """The values of the kind of ``p``."""
+        return pool.scalars if p.ndim == 0 else pool.lists if p.name == "list" else pool.vectors
 
     def for_loop(self, pool: Pool, depth: int) -> None:
         b, inits = current(), self.carried(pool)
@@ -186,10 +192,7 @@ class Writer:
                 block.results = list(inits)
                 if side or self.rng.random() < 0.6:
                     self.statements(inner, depth - 1)
-                    block.results = [
-                        self.recent(inner.scalars if p.ndim == 0 else inner.lists if p.name == "list" else inner.vectors)
-                        for p in kinds
-                    ]
+                    block.results = [self.recent(self.like(inner, p)) for p in kinds]
             regions.append(block)
         assert condition.type == BOOL
         self.extend(pool, kinds, b.emit_control("if", [condition], regions).results)

@@ -15,14 +15,14 @@ from tests.transforms.random_programs import random_program
 QUICK = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=60, **QUICK)
+@settings(max_examples=30, **QUICK)
 @given(st.integers(0, 10**9))
 def test_first_and_second_derivatives(seed):
     p, args = random_program(random.Random(seed))
     check_derivatives(p, args, tol=2e-5, second=True, h=1e-4)
 
 
-@settings(max_examples=25, **QUICK)
+@settings(max_examples=15, **QUICK)
 @given(st.integers(0, 10**9))
 def test_forward_results_are_unchanged_by_what_is_saved(seed):
     p, args = random_program(random.Random(seed), depth=3)

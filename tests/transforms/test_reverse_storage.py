@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from gradsmith.ir.builder import add_at, current, full, i64, index, set_at, shape, sin, sum_, zeros_like
+from gradsmith.ir.builder import (
+    Builder,
+    add_at,
+    cast,
+    current,
+    full,
+    i64,
+    index,
+    set_at,
+    shape,
+    sin,
+    sum_,
+    zeros_like,
+)
 from gradsmith.ir.builder import exp as exp_
 from gradsmith.ir.interpreter import run
-from gradsmith.ir.program import Block, Op, Program, Value
+from gradsmith.ir.program import Block, Const, Op, Program, Value
 from gradsmith.ir.types import F64, I64, ArrayType
+from gradsmith.transforms import reverse
 from gradsmith.transforms.simplify import simplify
-from tests.transforms.helpers import build, check_derivatives, count, grad_program, ops_named
+from tests.transforms.helpers import build, check_derivatives, count, grad_program, ops_named, program
 
 VECTOR = ArrayType(np.dtype(float), 1)
 rng = np.random.default_rng(1)
@@ -43,7 +57,11 @@ def logistic(x, a):
 def recurrence(x):
     n = shape(x)[0]
     a = full(0.0, [n], float)
-    a = for_loop(n, [a], lambda i, a: [set_at(a, 0.5 * index(a, ["i"], [i - i64(1)]) + sin(index(x, ["i"], [i])), ["i"], [i])], start=1)[0]
+
+    def fill(i, a):
+        return [set_at(a, 0.5 * index(a, ["i"], [i - i64(1)]) + sin(index(x, ["i"], [i])), ["i"], [i])]
+
+    a = for_loop(n, [a], fill, start=1)[0]
     return sum_(a * a, [0])
 
 
@@ -73,13 +91,7 @@ def pairs(x):
     def outer(i, s):
         return for_loop(i, [s], lambda j, s: [s + sin(index(x, ["i"], [i]) * index(x, ["i"], [j]))])
 
-    return for_loop(n, [Const0()], outer)[0]
-
-
-def Const0():
-    from gradsmith.ir.program import Const
-
-    return Const(0.0)
+    return for_loop(n, [Const(0.0)], outer)[0]
 
 
 def test_scalar_recurrence_saves_only_the_state():
@@ -146,10 +158,6 @@ def test_nested_recurrence_uses_a_stack():
 
 
 def test_pullback_in_a_loop_over_seeds_does_not_use_the_stack_up():
-    from gradsmith.ir.builder import Builder
-    from gradsmith.transforms import reverse
-    from tests.transforms.helpers import program
-
     def f(x, y):
         def outer(i, x, y):
             return for_loop(2, [x, y], lambda j, x, y: [sin(x * y), x + y * x])
@@ -164,8 +172,6 @@ def test_pullback_in_a_loop_over_seeds_does_not_use_the_stack_up():
     with b:
 
         def seed(k, rows):
-            from gradsmith.ir.builder import cast
-
             g0 = cast(k, float)
             gx, gy = pullback([1 - g0, g0])
             return [set_at(set_at(rows, gx, ["i", "i"], [k, 0]), gy, ["i", "i"], [k, 1])]
@@ -180,7 +186,7 @@ def test_pullback_in_a_loop_over_seeds_does_not_use_the_stack_up():
 def test_captured_array_has_one_accumulator():
     def f(x):
         n = shape(x)[0]
-        return for_loop(n, [Const0()], lambda i, s: [s + sin(index(x, ["i"], [i])) * index(x, ["i"], [i])])[0]
+        return for_loop(n, [Const(0.0)], lambda i, s: [s + sin(index(x, ["i"], [i])) * index(x, ["i"], [i])])[0]
 
     args = [rng.normal(size=4)]
     p = build(f, args)

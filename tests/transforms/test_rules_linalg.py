@@ -8,9 +8,10 @@ import pytest
 from gradsmith.errors import MissingRule, NotDifferentiable
 from gradsmith.ir.builder import abs_, cast, conj, current, host, index, log, real, sum_, transpose
 from gradsmith.ir.interpreter import run
-from gradsmith.ir.program import Location
+from gradsmith.ir.program import Const, Location
 from gradsmith.ir.types import ArrayType, real_dtype
-from gradsmith.rules.linalg import column, mm, row
+from gradsmith.rules import special
+from gradsmith.rules.matrices import column, mm, row
 from tests.transforms.helpers import build, check_derivatives, grad_program
 from tests.transforms.test_rules_structural import judge, weighted
 
@@ -33,7 +34,10 @@ def r(x):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("stack, right", [((), (3,)), ((), (3, 2)), ((2,), (2, 3, 2)), ((2,), (3,)), ((), (2, 3, 1)), ((2,), (1, 3, 2))])
+@pytest.mark.parametrize(
+    "stack, right",
+    [((), (3,)), ((), (3, 2)), ((2,), (2, 3, 2)), ((2,), (3,)), ((), (2, 3, 1)), ((2,), (1, 3, 2))],
+)
 def test_solve(kind, stack, right):
     a, b = random(*stack, 3, 3, kind=kind) + 3 * np.eye(3), random(*right, kind=kind)
     ndim = a.ndim - 1 if b.ndim == 1 else max(a.ndim, b.ndim)
@@ -150,18 +154,57 @@ def test_pinv_and_expm(kind):
     judge(lambda a: call("scipy.linalg.expm", a), random(3, 3, kind=kind), tol=1e-5)
 
 
+def test_eig():
+    a = random(3, 3)
+
+    def eig(a):
+        z = cast(a, complex)
+        w, v = call("numpy.linalg.eig", z, types=[z.type.with_ndim(1), z.type])
+        return real(v * conj(v)) * row(real(w * conj(w)))
+
+    judge(eig, a, tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_least_squares(kind):
+    for b in (random(4, kind=kind), random(4, 2, kind=kind)):
+        for shape in ((4, 3), (4, 5)):
+
+            def solution(a, b):
+                return call("gradsmith.backends.hosted.least_squares", a, b, Const(1e-15), types=[b.type])
+
+            judge(solution, random(*shape, kind=kind), b, tol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_convolution_and_exact_sum(kind):
+    for n, m in ((4, 3), (2, 5)):
+        judge(lambda x, y: call("numpy.convolve", x, y), random(n, kind=kind), random(m, kind=kind))
+    judge(lambda x: call("gradsmith.backends.hosted.fsum", x * x, types=[ArrayType(np.dtype(float))]), random(3))
+
+
+@pytest.mark.parametrize("name", sorted(special.PARTIALS))
+def test_special_functions(name):
+    arity = len(special.PARTIALS[name])
+    x = rng.uniform(0.2, 0.8, size=(2, 3))
+    shape_parameters = [c for c, p in zip((2.0, 1.5), special.PARTIALS[name], strict=False) if p is None and arity > 1]
+    args = [x] if shape_parameters or arity == 1 else [x, rng.uniform(0.5, 2, size=3)]
+    judge(lambda *x: special.special(name, *shape_parameters, *x), *args, tol=1e-5)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("trans", [0, 1, 2])
 @pytest.mark.parametrize("lower", [False, True])
 def test_solve_triangular(kind, trans, lower):
     a = random(3, 3, kind=kind) + 3 * np.eye(3)
-    kwargs = {"trans": trans, "lower": lower}
-    for b in (random(3, kind=kind), random(3, 2, kind=kind)):
-        judge(lambda a, b: call("scipy.linalg.solve_triangular", a, b, types=[b.type], **kwargs), a, b)
-        judge(lambda a, b: call("scipy.linalg.solve_triangular", a, b, types=[b.type], unit_diagonal=True, **kwargs), a, b)
+    for unit in (False, True):
+        kwargs = {"trans": trans, "lower": lower, "unit_diagonal": unit}
+        for b in (random(3, kind=kind), random(3, 2, kind=kind)):
+            judge(lambda a, b, k=kwargs: call("scipy.linalg.solve_triangular", a, b, types=[b.type], **k), a, b)
 
 
-EINSUMS = ["ij,jk->ik", "ij,jk", "ij,ij->", "ij,kl->il", "ij,jk->", "ii->i", "ii", "ij->ji", "ijj->i", "...i,ij->...j", "ij,jk,kl->il"]
+EINSUMS = ["ij,jk->ik", "ij,jk", "ij,ij->", "ij,kl->il", "ij,jk->", "ii->i", "ii"]
+EINSUMS += ["ij->ji", "ijj->i", "...i,ij->...j", "ij,jk,kl->il"]
 
 
 @pytest.mark.parametrize("subscripts", EINSUMS)
@@ -182,11 +225,10 @@ def test_fourier(norm):
         judge(lambda z, n=name: call(f"numpy.fft.{n}", z, norm=norm, n=7), random(2, 5, kind=complex))
     for name in ("fft2", "ifftn"):
         judge(lambda z, n=name: call(f"numpy.fft.{n}", z, norm=norm), random(2, 3, 4, kind=complex))
+    c, f = ArrayType(np.dtype(complex), 2), ArrayType(np.dtype(float), 2)
     for n in (5, 6):
-        c = ArrayType(np.dtype(complex), 2)
         judge(lambda x: call("numpy.fft.rfft", x, types=[c], norm=norm), random(2, n))
         judge(lambda x: call("numpy.fft.rfft", x, types=[c], norm=norm, n=4, axis=0), random(n, 2))
-        f = ArrayType(np.dtype(float), 2)
         judge(lambda z, n=n: call("numpy.fft.irfft", z, types=[f], norm=norm, n=n), random(2, n // 2 + 1, kind=complex))
         judge(lambda z, n=n: call("numpy.fft.irfft", z, types=[f], norm=norm, n=n), random(2, 6, kind=complex))
 
