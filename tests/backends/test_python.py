@@ -346,6 +346,12 @@ def test_host_functions() -> None:
     assert_agrees(make(body, MATRIX, VECTOR), [np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0])])
 
 
+def test_einsum() -> None:
+    program = make(lambda x, y: b.host("numpy.einsum", [x, y], [MATRIX], subscripts="ij,kj->ki"), MATRIX, MATRIX)
+    assert "np.einsum('ij,kj->ki', x0, x1)" in python.source(program)
+    assert_agrees(program, [np.arange(6.0).reshape(2, 3), np.ones((4, 3))])
+
+
 # --- arguments, results, errors
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import linecache
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -61,6 +62,7 @@ def compile(program: Program) -> Callable[..., Any]:
             return gives[0](results)
         return tuple(give(result) for give, result in zip(gives, results, strict=True))
 
+    weakref.finalize(run, linecache.cache.pop, filename, None)
     run.__name__ = run.__qualname__ = name
     run.__doc__ = text
     return run

@@ -353,16 +353,17 @@ class Expressions:
     def host_call(self, op: Op) -> Expr:
         """The call of a host function, its results as they come."""
         name: str = op.attrs["fn"]
-        if name in host.HOST:
-            self.imports["gradsmith.backends.host"] = None
-            text = f"gradsmith.backends.host.HOST[{name!r}]"
-        elif name.startswith("numpy."):
+        args = [self._typed_argument(a) for a in op.args]
+        if name == "numpy.einsum":
+            optimize = ["optimize=True"] if len(args) > 2 else []
+            return call("np.einsum", repr(op.attrs["kwargs"]["subscripts"]), *args, *optimize)
+        if name.startswith("numpy."):
             text = "np." + name.removeprefix("numpy.")
         else:
             text = name
             self.imports[_module_of(name)] = None
         kwargs = [f"{k}={_static(v)}" for k, v in op.attrs["kwargs"].items()]
-        return call(text, *map(self._typed_argument, op.args), *kwargs)
+        return call(text, *args, *kwargs)
 
     # sequences
 
@@ -406,7 +407,10 @@ def exact(text: str, type: Type) -> str:
 
 
 def _static(value: Any) -> str:
-    return dtype_name(value) if isinstance(value, np.dtype) else repr(value)
+    """A static keyword argument."""
+    if isinstance(value, np.dtype):
+        return dtype_name(value)
+    return getattr(value, "__name__", "") or repr(value)
 
 
 def _module_of(name: str) -> str:
