@@ -27,6 +27,7 @@ from gradsmith.frontend.values import (
     contains_symbolic,
     dtype_of,
     fresh,
+    is_grown,
     is_number,
     is_weak,
 )
@@ -211,7 +212,7 @@ def _pow(stage: Stage, x: Any, y: Any, modulus: Any = None) -> Any:
 
 @_staged(sum)
 def _sum(stage: Stage, xs: Any, start: Any = 0) -> Any:
-    if isinstance(xs, Array) or (isinstance(xs, list) and objects._is_grown(xs)):
+    if isinstance(xs, Array) or is_grown(xs):
         total = objects.call_catalogue(np.sum, fresh(st.as_value(xs)), axis=0)
         if isinstance(xs, list) and xs[0].weak and isinstance(total, Scalar):
             total = Scalar(total.value, weak=True)
@@ -227,7 +228,7 @@ def _extreme(symbol: str, ufunc: np.ufunc, reduction: Any) -> Callable[..., Any]
         single = len(args) == 1
         if single and key is None and isinstance(args[0], Array):
             return objects.call_catalogue(reduction, args[0])
-        if single and isinstance(args[0], list) and objects._is_grown(args[0]):
+        if single and is_grown(args[0]):
             found = objects.call_catalogue(reduction, fresh(st.as_value(args[0])))
             return Scalar(found.value, args[0][0].weak)
         items = objects.iterate(stage, args[0]) if single else list(args)
@@ -506,7 +507,7 @@ def container_method(stage: Stage, owner: Any, name: str, args: Sequence[Any], k
 
 
 def _list_method(stage: Stage, x: list[Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    grown = objects._is_grown(x)
+    grown = is_grown(x)
     if name == "append" and grown:
         return _push(stage, x, args[0])
     if name == "extend":

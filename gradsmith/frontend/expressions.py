@@ -11,6 +11,7 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
 from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_global
 from gradsmith.frontend.heap import MISSING, Slot
+from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.values import Maybe, Scalar, Symbolic
 
 Expr = Callable[[Frame], Any]
@@ -59,7 +60,6 @@ def _name(node: ast.Name, scope: Scope) -> Expr:
 
 def load_name(name: str, scope: Scope) -> Expr:
     """A closure that reads a variable."""
-    scope.loads[name] = scope.loads.get(name, 0) + 1
     depth = scope.depth_of(name)
     if depth is None:
         return lambda frame: load_global(frame, name)
@@ -197,11 +197,26 @@ def decide(frame: Frame, t: Any) -> Any:
     return t
 
 
-def fork(frame: Frame, t: Scalar, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
-    """Stage both sides of a run-time condition. Sides that cannot be joined specialise on the side taken in this call."""
+def wanted(frame: Frame, live: Names | None) -> Callable[[Slot], bool]:
+    """Whether a slot may be read later, where ``live`` are the names of the frame that are (None: all)."""
+
+    def may_be_read(slot: Slot) -> bool:
+        mine = live is not None and slot.owner is frame.vars
+        return not mine or slot.key in live or slot.key.startswith("%")  # type: ignore[operator]
+
+    return may_be_read
+
+
+def fork(
+    frame: Frame, t: Scalar, then: Callable[[], Any], otherwise: Callable[[], Any], live: Names | None = None
+) -> Any:
+    """Stage both sides of a run-time condition. Sides that cannot be joined specialise on the side taken in this call.
+
+    ``live``: names that may be read afterwards; None: all.
+    """
     stage = frame.stage
     try:
-        return flow.branch(stage, t.value, then, otherwise)
+        return flow.branch(stage, t.value, then, otherwise, wanted(frame, live))
     except flow.JoinFailure:
         if not stage.peekable(t.value):
             raise

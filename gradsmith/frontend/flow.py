@@ -59,8 +59,16 @@ def _stage_branch(stage: Stage, body: Callable[[], Any]) -> _Branch:
     return _Branch(block, writes, result, dead)
 
 
-def branch(stage: Stage, condition: Value, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+def branch(
+    stage: Stage,
+    condition: Value,
+    then: Callable[[], Any],
+    otherwise: Callable[[], Any],
+    wanted: Callable[[Slot], bool] = lambda slot: True,
+) -> Any:
     """Stage an ``if`` operation; returns the joined result of the two callables. Slots that either writes are joined.
+
+    ``wanted(slot)``: whether a slot may be read later.
 
     Raises :class:`JoinFailure` (with everything taken back) when a slot has no common description.
     """
@@ -71,7 +79,7 @@ def branch(stage: Stage, condition: Value, then: Callable[[], Any], otherwise: C
         return _one_sided(stage, condition, branches, dead)
     slots = [s for s in {**branches[0].writes, **branches[1].writes} if stage.heap.birth(s.owner) < birth]
     notes = [s for s in slots if _is_note(s)]
-    slots = [s for s in slots if not _is_note(s)]
+    slots = [s for s in slots if not _is_note(s) and wanted(s)]
     try:
         joined = [(s, *_join_branches([b.get(s) for b in branches], s)) for s in slots]
         result, results_found = _join_branches([b.result for b in branches], None)
@@ -171,7 +179,7 @@ class Loop:
     ``bounds``: (start, stop, step) of a ``for``, or None for a ``while``. ``body(i)`` stages one iteration (i is None in a
     while), ``test()`` the condition of a while. ``frame_vars`` holds the jump flag; ``jumps``: the body may break or return.
     ``assigned``: names (slots) that the body assigns; ``accumulated``: those it updates by augmented assignment.
-    ``wanted(slot)``: whether a slot that holds nothing before the loop is looked at after it.
+    ``wanted(slot)``: whether the next iteration or the code after the loop may read a slot.
     """
 
     def __init__(
@@ -226,7 +234,7 @@ class Loop:
     def _start(self) -> None:
         for slot in self.assigned:
             entry = slot.get()
-            if entry is MISSING or (slot in self.accumulated and isinstance(entry, Array)):
+            if entry is MISSING or not self.wanted(slot) or (slot in self.accumulated and isinstance(entry, Array)):
                 continue  # ``array += …`` writes the array in place: its cell is found by the journal
             number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
             self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
@@ -348,9 +356,7 @@ class Loop:
             if slot in self.descs or slot == self.jump or _is_note(slot) or self.stage.heap.birth(slot.owner) >= self.birth:
                 continue
             entry = self._entry(slot)
-            if entry is end:
-                continue
-            if entry is MISSING and not self.wanted(slot):
+            if entry is end or not self.wanted(slot):
                 continue
             try:
                 self.descs[slot] = join(entry, end, growing=slot.kind == "list")

@@ -25,7 +25,6 @@ class Scope:
     function: str
     globals_declared: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
-    loads: dict[str, int] = field(default_factory=dict)
     quiet: bool = False  # code of gradsmith's own: errors are located at the user's line that called it
 
     def depth_of(self, name: str) -> int | None:

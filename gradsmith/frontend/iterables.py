@@ -8,7 +8,7 @@ from typing import Any
 from gradsmith.frontend import indexing, objects
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import binary
-from gradsmith.frontend.values import Array, Scalar
+from gradsmith.frontend.values import Array, Scalar, is_grown
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 
@@ -145,7 +145,7 @@ def runs_as_loop(xs: Any) -> bool:
         return len(xs) > 8
     if isinstance(xs, Array):
         return xs.ndim > 0
-    return isinstance(xs, Range) or (isinstance(xs, list) and objects._is_grown(xs))
+    return isinstance(xs, Range) or is_grown(xs)
 
 
 def loop_bounds(xs: Any) -> tuple[Value, Value, Value]:

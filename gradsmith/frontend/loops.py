@@ -12,6 +12,7 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, JoinFailure, Loop
 from gradsmith.frontend.frames import Frame
 from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.stage import NeedConcrete
 from gradsmith.frontend.values import Scalar
 from gradsmith.ir import builder as ir
@@ -29,7 +30,7 @@ class Facts:
     jumps: bool = False  # break or return inside
     returns: bool = False
     index_name: str = "i"
-    used_outside: frozenset[str] | None = None  # names read elsewhere in the function; None: all
+    live: Names | None = None  # names that the next iteration or the code after the loop may read; None: all
 
 
 def _slots(frame: Frame, names: Iterable[str]) -> list[Slot]:
@@ -37,10 +38,7 @@ def _slots(frame: Frame, names: Iterable[str]) -> list[Slot]:
 
 
 def _loop(frame: Frame, facts: Facts, **kwargs: Any) -> Any:
-    def wanted(slot: Slot) -> bool:
-        if slot.owner is not frame.vars or facts.used_outside is None:
-            return True
-        return slot.key in facts.used_outside or not isinstance(slot.key, str) or slot.key.startswith("%")
+    from gradsmith.frontend.expressions import wanted
 
     loop = Loop(
         frame.stage,
@@ -48,7 +46,7 @@ def _loop(frame: Frame, facts: Facts, **kwargs: Any) -> Any:
         jumps=facts.jumps,
         assigned=_slots(frame, facts.assigned),
         accumulated=_slots(frame, facts.accumulated),
-        wanted=wanted,
+        wanted=wanted(frame, facts.live),
         index_name=facts.index_name,
         **kwargs,
     )
@@ -64,7 +62,7 @@ def for_each(
     orelse: Callable[[], None] | None = None,
 ) -> None:
     """Run ``each(x)`` for the items of ``xs``; then ``orelse`` unless the loop was left by ``break``."""
-    facts = facts or Facts(assigned, used_outside=frozenset())
+    facts = facts or Facts(assigned, live=frozenset())
     jump = _each(frame, xs, each, facts)
     _after(frame, jump, facts, orelse)
 

@@ -9,14 +9,17 @@ from typing import Any
 from gradsmith.frontend import arithmetic, objects
 from gradsmith.frontend.expressions import compile_expr, condition, decide, store_name, unsupported
 from gradsmith.frontend.frames import Frame, Scope
+from gradsmith.frontend.liveness import Liveness, Names
 from gradsmith.frontend.values import Array, Scalar, Symbolic
 
 #: gives whether the subject fits: a bool, concrete or symbolic; binds the names of the pattern
 Pattern = Callable[[Frame, Any], Any]
 
 
-def compile_match(node: ast.Match, scope: Scope, loads: dict[str, int]) -> Callable[[Frame, Callable[[], None] | None], bool]:
-    """A closure that runs the first case whose pattern and guard fit."""
+def compile_match(
+    node: ast.Match, scope: Scope, live: Liveness, end: Names | None
+) -> Callable[[Frame, Callable[[], None] | None], bool]:
+    """A closure that runs the first case whose pattern and guard fit. ``end``: names live after the block around."""
     from gradsmith.frontend.statements import choose, compile_block, terminates
 
     subject = compile_expr(node.subject, scope)
@@ -24,12 +27,13 @@ def compile_match(node: ast.Match, scope: Scope, loads: dict[str, int]) -> Calla
         (
             _pattern(c.pattern, scope),
             compile_expr(c.guard, scope) if c.guard else None,
-            compile_block(c.body, scope, loads),
+            compile_block(c.body, scope, live),
             terminates(c.body),
         )
         for c in node.cases
     ]
     loc = scope.location(node)
+    after = live.after(node)
 
     def run(frame: Frame, rest: Callable[[], None] | None) -> bool:
         if loc is not None:
@@ -46,9 +50,8 @@ def compile_match(node: ast.Match, scope: Scope, loads: dict[str, int]) -> Calla
             t = decide(frame, fits)
             if t is False:
                 return attempt(k + 1, rest)
-            return choose(
-                frame, t, lambda: body(frame), lambda: (attempt(k + 1, None), None)[1], (ends, False), rest
-            )
+            otherwise = lambda: (attempt(k + 1, None), None)[1]  # noqa: E731
+            return choose(frame, t, lambda: body(frame), otherwise, (ends, False), rest, after, end)
 
         return attempt(0, rest)
 

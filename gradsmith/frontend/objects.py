@@ -17,7 +17,7 @@ from gradsmith.frontend.frames import Frame, StagedFunction
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.outside import lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Grown, Maybe, Scalar, Symbolic, fresh, is_number
+from gradsmith.frontend.values import Array, Maybe, Scalar, Symbolic, fresh, is_grown, is_number
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 
@@ -67,7 +67,7 @@ _PLAIN = (int, float, complex, str, bytes, np.generic, list, tuple, dict, set, f
 
 
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
-    if isinstance(x, list) and (_is_grown(x) or (isinstance(y, list) and _is_grown(y))):
+    if isinstance(x, list) and (is_grown(x) or (is_grown(y))):
         raise UnsupportedCode("adding to a list that grew in a loop; append to it in the loop")
     result = arithmetic.BINARY[symbol][1](x, y)
     return stage.heap.born(result) if isinstance(result, list | dict | set) else result
@@ -139,8 +139,10 @@ def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
 
 
 def _identical(x: Any, y: Any) -> bool:
-    if isinstance(x, Array) and isinstance(y, Array):
-        return x is y or (x.cell is y.cell and not x.views and not y.views)
+    if isinstance(x, Array) and isinstance(y, Array) and x is not y:
+        if x.cell.ambiguous or y.cell.ambiguous:
+            raise UnsupportedCode("`is` on an array that may be one of two arrays, depending on a run-time condition")
+        return x.cell is y.cell and not x.views and not y.views
     return x is y
 
 
@@ -181,7 +183,7 @@ def truth(stage: Stage, x: Any) -> Any:
     """``bool(x)``: concrete, or a symbolic Python bool."""
     if isinstance(x, Scalar | Array):
         return arithmetic.truth(x)
-    if isinstance(x, list) and _is_grown(x):
+    if is_grown(x):
         return arithmetic.binary("!=", length(stage, x), 0)
     for dunder in ("__bool__", "__len__"):
         method = getattr(type(x), dunder, None)
@@ -293,17 +295,13 @@ def setattr_(stage: Stage, x: Any, name: str, value: Any) -> None:
 # ---- items ----------------------------------------------------------------------------------------------------------
 
 
-def _is_grown(x: list[Any]) -> bool:
-    return bool(x) and isinstance(x[0], Grown)
-
-
 def length(stage: Stage, x: Any) -> Any:
     """``len(x)``."""
     if isinstance(x, Array):
         if x.ndim == 0:
             raise TypeError("len() of unsized object")
         return st.integer(ir.shape(x.value)[0])
-    if isinstance(x, list) and _is_grown(x):
+    if is_grown(x):
         return Scalar(ir.emit("seq_len", x[0].seq), weak=True)
     if hasattr(x, "staged_length"):
         return x.staged_length()
@@ -323,12 +321,14 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
         return indexing.getitem(x, key)
     if isinstance(x, np.ndarray):
         return indexing.getitem(stage.wrap(x), key)
-    if isinstance(x, list) and _is_grown(x):
+    if is_grown(x):
         return _grown_item(stage, x, key)
     if hasattr(x, "staged_item"):
         return x.staged_item(stage.concrete(key) if not isinstance(key, Scalar) else key)
     if isinstance(x, list | tuple) and isinstance(key, Scalar) and not stage.peekable(key.value) and len(x) > 1:
         return _table_lookup(stage, x, key)
+    if isinstance(x, Scalar) and not x.weak:
+        return indexing.getitem(fresh(x.value), key)
     if isinstance(x, Symbolic):
         raise TypeError(f"{type_name(x)!r} object is not subscriptable")
     method = getattr(type(x), "__getitem__", None)
@@ -377,7 +377,7 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
         indexing.setitem(x if isinstance(x, Array) else stage.wrap(x), key, value)
         return
     if isinstance(x, list):
-        if _is_grown(x):
+        if is_grown(x):
             raise UnsupportedCode("assigning an item of a list that grew in a loop; use an array")
         key = key if isinstance(key, slice) else stage.concrete(key)
         items = list(x)
@@ -401,7 +401,7 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
 def delitem(stage: Stage, x: Any, key: Any) -> None:
     """``del x[key]``."""
     key = st.static(key)
-    if isinstance(x, list) and not _is_grown(x):
+    if isinstance(x, list) and not is_grown(x):
         items = list(x)
         del items[key]
         stage.heap.write(Slot("list", x), items)
@@ -420,7 +420,7 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
     if isinstance(x, Array):
         n = int(stage.concrete(length(stage, x)))
         return [indexing.getitem(x, k) for k in range(n)]
-    if isinstance(x, list) and _is_grown(x):
+    if is_grown(x):
         n = int(stage.concrete(length(stage, x)))
         return [_grown_item(stage, x, k) for k in range(n)]
     if hasattr(x, "staged_item"):

@@ -20,10 +20,12 @@ from gradsmith.frontend.expressions import (
     operator_symbol,
     store_name,
     unsupported,
+    wanted,
 )
 from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
 from gradsmith.frontend.frames import Code, Frame, Scope
 from gradsmith.frontend.heap import MISSING, Slot
+from gradsmith.frontend.liveness import Liveness, Names
 from gradsmith.frontend.loops import Facts, for_each, while_
 from gradsmith.frontend.source import FunctionNode
 from gradsmith.frontend.stage import NeedConcrete
@@ -55,8 +57,7 @@ def compile_function(node: FunctionNode, parent: Scope | None, filename: str, na
             raise unsupported(n, scope, "generators and coroutines")
     if isinstance(node, ast.Lambda):
         return Code(node, scope, compile_expr(node.body, scope), "<lambda>")
-    loads = _load_counts(statements)
-    body = compile_block(statements, scope, loads)
+    body = compile_block(statements, scope, Liveness(statements))
     return Code(node, scope, body, node.name, ast.get_docstring(node))
 
 
@@ -99,23 +100,13 @@ def assigned_names(nodes: Iterable[ast.AST]) -> set[str]:
     return names
 
 
-def _load_counts(nodes: Iterable[ast.AST]) -> dict[str, int]:
-    """How often every name is read (augmented assignment reads its target), nested functions included."""
-    counts: dict[str, int] = {}
-    for node in nodes:
-        for n in ast.walk(node):
-            target = n.target if isinstance(n, ast.AugAssign) else n
-            if isinstance(target, ast.Name) and (n is not target or isinstance(target.ctx, ast.Load)):
-                counts[target.id] = counts.get(target.id, 0) + 1
-    return counts
-
-
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def compile_block(nodes: list[ast.stmt], scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
+def compile_block(nodes: list[ast.stmt], scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     """A closure that stages statements in order, honouring jumps."""
-    statements = [_compile_stmt(n, scope, loads) for n in nodes]
+    end = live.after(nodes[-1]) if nodes else None
+    statements = [_compile_stmt(n, scope, live, end) for n in nodes]
     last = len(statements) - 1
 
     def run(frame: Frame, k: int = 0) -> None:
@@ -142,17 +133,18 @@ def _resume(frame: Frame, rest: Callable[[], None]) -> None:
     rest()
 
 
-def _compile_stmt(node: ast.stmt, scope: Scope, loads: dict[str, int]) -> Stmt:
+def _compile_stmt(node: ast.stmt, scope: Scope, live: Liveness, end: Names | None) -> Stmt:
+    """``end``: names live after the block that the statement stands in."""
     if isinstance(node, ast.If):
-        return _if(node, scope, loads)
+        return _if(node, scope, live, end)
     if isinstance(node, ast.Match):
         from gradsmith.frontend.matching import compile_match
 
-        return compile_match(node, scope, loads)
+        return compile_match(node, scope, live, end)
     compiler = _COMPILERS.get(type(node))
     if compiler is None:
         raise unsupported(node, scope, f"{type(node).__name__} statements")
-    inner = compiler(node, scope, loads) if type(node) in _NESTED else compiler(node, scope)
+    inner = compiler(node, scope, live) if type(node) in _NESTED else compiler(node, scope)
     loc = scope.location(node)
 
     def run(frame: Frame, rest: Callable[[], None] | None) -> bool:
@@ -174,17 +166,18 @@ def terminates(nodes: list[ast.stmt]) -> bool:
     return isinstance(last, ast.Return | ast.Break | ast.Continue | ast.Raise)
 
 
-def _if(node: ast.If, scope: Scope, loads: dict[str, int]) -> Stmt:
+def _if(node: ast.If, scope: Scope, live: Liveness, end: Names | None) -> Stmt:
     test = compile_expr(node.test, scope)
-    then, otherwise = compile_block(node.body, scope, loads), compile_block(node.orelse, scope, loads)
+    then, otherwise = compile_block(node.body, scope, live), compile_block(node.orelse, scope, live)
     loc = scope.location(node.test)
     ends = terminates(node.body), terminates(node.orelse)
+    after = live.after(node)
 
     def run(frame: Frame, rest: Callable[[], None] | None) -> bool:
         if loc is not None:
             frame.stage.builder.loc = loc
         t = decide(frame, condition(frame, test(frame)))
-        return choose(frame, t, lambda: then(frame), lambda: otherwise(frame), ends, rest)
+        return choose(frame, t, lambda: then(frame), lambda: otherwise(frame), ends, rest, after, end)
 
     return run
 
@@ -196,19 +189,24 @@ def choose(
     otherwise: Callable[[], None],
     ends: tuple[bool, bool],
     rest: Callable[[], None] | None,
+    after: Names | None,
+    end: Names | None,
 ) -> bool:
-    """An if statement. A side that ends in a jump leaves the statements after it to the other side."""
+    """An if statement. A side that ends in a jump leaves the statements after it to the other side.
+
+    ``after``: names live after the statement; ``end``: after the block that it stands in.
+    """
     if isinstance(t, bool):
         (then if t else otherwise)()
         return False
     stage = frame.stage
     if rest is not None and any(ends):
         sides = [_followed(frame, side, rest) if not end else side for side, end in zip((then, otherwise), ends, strict=True)]
-        fork(frame, t, *sides)
+        fork(frame, t, *sides, live=end)
         return True
     point = stage.checkpoint()
     try:
-        flow.branch(stage, t.value, then, otherwise)
+        flow.branch(stage, t.value, then, otherwise, wanted(frame, after))
         return False
     except JoinFailure:
         stage.restore(point)
@@ -216,7 +214,8 @@ def choose(
             return _specialise(frame, t, then, otherwise)
     stage.duplications += 1
     try:
-        flow.branch(stage, t.value, _followed(frame, then, rest), _followed(frame, otherwise, rest))
+        sides = [_followed(frame, side, rest) for side in (then, otherwise)]
+        flow.branch(stage, t.value, *sides, wanted(frame, end))
         return True
     except JoinFailure:
         stage.restore(point)
@@ -327,7 +326,7 @@ def _annassign(node: ast.AnnAssign, scope: Scope) -> Callable[[Frame], None]:
 def augmented(frame: Frame, symbol: str, x: Any, y: Any) -> Any:
     """``x symbol= y``: the object that the target holds afterwards."""
     stage = frame.stage
-    if isinstance(x, Array) and x.ndim:
+    if isinstance(x, Array):
         return inplace(symbol, x, y)
     if isinstance(x, list) and symbol == "+":
         calls.call(stage, x.extend, [y], {})
@@ -526,18 +525,16 @@ def _functiondef(node: ast.FunctionDef, scope: Scope) -> Callable[[Frame], None]
 # ---- compound statements --------------------------------------------------------------------------------------------
 
 
-def _facts(node: ast.For | ast.While, loads: dict[str, int]) -> Facts:
+def _facts(node: ast.For | ast.While, live: Liveness) -> Facts:
     """What the source says about a loop."""
     parts: list[ast.AST] = [*node.body, *([node.target] if isinstance(node, ast.For) else [node.test])]
     assigned = assigned_names(parts)
     accumulated = {n.target.id for n in _own_nodes(parts) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
-    inside = _load_counts(parts)
-    outside = frozenset(name for name, count in loads.items() if count > inside.get(name, 0))
     returns = any(isinstance(n, ast.Return) for n in _own_nodes(node.body))
     breaks = any(isinstance(n, ast.Break) for n in _loop_nodes(node.body))
     named = isinstance(node, ast.For) and isinstance(node.target, ast.Name)
     index_name = node.target.id if named else "i"  # type: ignore[union-attr]
-    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, outside)
+    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, live.head(node))
 
 
 def _loop_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
@@ -550,11 +547,11 @@ def _loop_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
             yield from _loop_nodes(ast.iter_child_nodes(node))
 
 
-def _for(node: ast.For, scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
+def _for(node: ast.For, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     iterable, store = compile_expr(node.iter, scope), compile_target(node.target, scope)
-    body = compile_block(node.body, scope, loads)
-    orelse = compile_block(node.orelse, scope, loads) if node.orelse else None
-    facts = _facts(node, loads)
+    body = compile_block(node.body, scope, live)
+    orelse = compile_block(node.orelse, scope, live) if node.orelse else None
+    facts = _facts(node, live)
 
     def run(frame: Frame) -> None:
         def each(x: Any) -> None:
@@ -566,12 +563,12 @@ def _for(node: ast.For, scope: Scope, loads: dict[str, int]) -> Callable[[Frame]
     return run
 
 
-def _while(node: ast.While, scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
+def _while(node: ast.While, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     if any(isinstance(n, ast.NamedExpr) for n in _own_nodes([node.test])):
-        return _while_walrus(node, scope, loads)
-    test, body = compile_expr(node.test, scope), compile_block(node.body, scope, loads)
-    orelse = compile_block(node.orelse, scope, loads) if node.orelse else None
-    facts = _facts(node, loads)
+        return _while_walrus(node, scope, live)
+    test, body = compile_expr(node.test, scope), compile_block(node.body, scope, live)
+    orelse = compile_block(node.orelse, scope, live) if node.orelse else None
+    facts = _facts(node, live)
 
     def run(frame: Frame) -> None:
         while_(
@@ -585,7 +582,7 @@ def _while(node: ast.While, scope: Scope, loads: dict[str, int]) -> Callable[[Fr
     return run
 
 
-def _while_walrus(node: ast.While, scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
+def _while_walrus(node: ast.While, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     """``while (y := f(x)) > 0: …`` as ``while True: if not …: break; …``."""
     if node.orelse:
         raise unsupported(node, scope, "a while loop with an assignment in its condition and an else part")
@@ -593,12 +590,13 @@ def _while_walrus(node: ast.While, scope: Scope, loads: dict[str, int]) -> Calla
     ast.copy_location(leave, node)
     loop = ast.While(ast.Constant(True), [leave, *node.body], [])
     ast.fix_missing_locations(ast.copy_location(loop, node))
-    return _while(loop, scope, loads)
+    live.stands_for(loop, node)
+    return _while(loop, scope, live)
 
 
-def _with(node: ast.With, scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
+def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     items = [(compile_expr(i.context_expr, scope), compile_target(i.optional_vars, scope) if i.optional_vars else None) for i in node.items]
-    body = compile_block(node.body, scope, loads)
+    body = compile_block(node.body, scope, live)
 
     def run(frame: Frame, k: int = 0) -> None:
         if k == len(items):
@@ -626,14 +624,14 @@ def _with(node: ast.With, scope: Scope, loads: dict[str, int]) -> Callable[[Fram
 _INTERNAL = (JoinFailure, NeedConcrete, DeadPath, GradsmithError)
 
 
-def _try(node: ast.Try, scope: Scope, loads: dict[str, int]) -> Callable[[Frame], None]:
-    body = compile_block(node.body, scope, loads)
-    orelse, final = compile_block(node.orelse, scope, loads), compile_block(node.finalbody, scope, loads)
+def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
+    body = compile_block(node.body, scope, live)
+    orelse, final = compile_block(node.orelse, scope, live), compile_block(node.finalbody, scope, live)
     handlers = [
         (
             compile_expr(h.type, scope) if h.type else (lambda frame: BaseException),
             store_name(h.name, scope) if h.name else None,
-            compile_block(h.body, scope, loads),
+            compile_block(h.body, scope, live),
         )
         for h in node.handlers
     ]

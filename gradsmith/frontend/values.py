@@ -142,6 +142,11 @@ class Grown(Symbolic):
         self.weak = weak  # whether numbers in it are Python numbers
 
 
+def is_grown(x: Any) -> bool:
+    """Whether ``x`` is a list that grew in a loop of the Program."""
+    return isinstance(x, list) and bool(x) and isinstance(x[0], Grown)
+
+
 class Maybe:
     """What a name holds that only some paths assign: reading it checks ``defined`` at run time."""
 
