@@ -60,6 +60,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": versions,
         "threads": "one for every contestant",
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "blas": blas_kernels(),
     }
 
@@ -103,7 +104,14 @@ def environment_text(facts: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     return (
         f"{facts['processor']}, {facts['cores']} cores, Python {facts['python']}\n{versions}\n"
-        f"threads: {facts['threads']}; BLAS: {facts['blas']}\n"
+        f"threads: {facts['threads']}; BLAS: {facts['blas']}\n{load_text(facts['load'])}"
+    )
+
+
+def load_text(load: float | None) -> str:
+    """A warning when other processes were busy at the start: interleaving evens that out only in part."""
+    return (
+        "" if load is None or load < 0.7 else f"WARNING: load average {load:.1f}, other processes disturb the times\n"
     )
 
 

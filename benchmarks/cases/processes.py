@@ -83,6 +83,7 @@ def measured_in_fresh_process(what: str, library: str) -> float:
         arguments = ["-m", "benchmarks.cases.processes", what, library]
     with tempfile.TemporaryDirectory() as empty:
         environment = {**os.environ, "XDG_CACHE_HOME": empty, "NUMBA_CACHE_DIR": empty, "GRADSMITH_CACHE_DIR": empty}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         done = subprocess.run(
             [sys.executable, *arguments],
             env=environment,
@@ -96,20 +97,23 @@ def measured_in_fresh_process(what: str, library: str) -> float:
 
 
 def fresh_processes(what: str, libraries: list[str]) -> Callable[[Effort], Outcome]:
-    """The libraries take turns; each measurement is of a process of its own."""
+    """The libraries take turns; each measurement is of a process of its own. The first turn, for bytecode, is dropped."""
 
     def measure(effort: Effort) -> Outcome:
         outcome = Outcome()
-        for _ in range(1 if what == "memory" else effort.fresh_processes):
+        for turn in range(1 if what == "memory" else 1 + effort.fresh_processes):
             for library in libraries:
                 if library in outcome.failed or library in outcome.skipped:
                     continue
                 try:
-                    outcome.samples.setdefault(library, []).append(measured_in_fresh_process(what, library))
+                    number = measured_in_fresh_process(what, library)
                 except RuntimeError as error:
-                    del outcome.samples[library]
                     missing = "ModuleNotFoundError" in str(error) and library != GRADSMITH
                     (outcome.skipped if missing else outcome.failed)[library] = str(error)
+                    outcome.samples.pop(library, None)
+                else:
+                    if turn > 0 or what == "memory":
+                        outcome.samples.setdefault(library, []).append(number)
         return outcome
 
     return measure
