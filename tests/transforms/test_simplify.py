@@ -361,6 +361,48 @@ def test_a_carried_value_that_does_not_change_is_its_initial_value() -> None:
     assert len(program.block.ops[-1].results) == 1
 
 
+@pytest.mark.parametrize(
+    ("comparison", "step", "start", "stop"),
+    [
+        ("lt", 1, 0, 5), ("lt", 1, 5, 5), ("lt", 1, 7, 5), ("le", 1, 0, 5), ("lt", 3, 0, 7), ("le", 3, 1, 7),
+        ("gt", -1, 5, 0), ("ge", -1, 5, 0), ("gt", -3, 5, -2), ("ge", -3, 5, -1), ("gt", -2, 0, 5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_while_that_counts_is_a_for(comparison: str, step: int, start: int, stop: int, mirrored: bool) -> None:
+    def body(first: Value, bound: Value) -> list[Value]:
+        builder = b.current()
+        initial = [first, b.i64(0)]
+        tests, params = ([Value(I64), Value(I64)] for _ in range(2))
+        with builder.region(tests) as condition:
+            limit = b.emit("add", bound, b.i64(0))
+            name = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}[comparison] if mirrored else comparison
+            condition.results = [b.emit(name, *((limit, tests[0]) if mirrored else (tests[0], limit)))]
+        with builder.region(params) as region:
+            region.results = [params[0] + step, params[1] * 3 + params[0]]
+        return builder.emit_control("while", initial, [condition, region]).results
+
+    program = make(body, I64, I64)
+    assert_same(program, start, stop)
+    assert "for" in names(program) and "while" not in names(program)
+
+
+def test_bounds_are_known_in_a_while_that_counts() -> None:
+    def body(x: Value) -> Value:
+        builder = b.current()
+        initial = [b.i64(0), b.const_like(0.0, x)]
+        tests, params = ([Value(I64), Value(F64)] for _ in range(2))
+        with builder.region(tests) as condition:
+            condition.results = [b.emit("lt", tests[0], b.shape(x)[0])]
+        with builder.region(params) as region:
+            region.results = [params[0] + 1, params[1] + b.index(x, "i", [params[0]])]
+        return builder.emit_control("while", initial, [condition, region]).results[1]
+
+    program = make(body, VECTOR)
+    assert_same(program, np.arange(4.0))
+    assert [op.attrs.get("checked") for op in program.block.walk() if op.name == "index"] == [True]
+
+
 def test_branches_on_constants_and_loops_that_do_not_run() -> None:
     def body(x: Value) -> Value:
         (y,) = branch(b.Const(True), lambda: [b.sin(x)], lambda: [b.cos(x)])

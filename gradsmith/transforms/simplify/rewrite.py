@@ -10,9 +10,10 @@ import numpy as np
 
 from gradsmith.ir.ops import CONTROL, EFFECTS, ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Program, Value
-from gradsmith.ir.types import BOOL, ArrayType
+from gradsmith.ir.types import BOOL, I64, ArrayType
 from gradsmith.transforms.simplify import motion
 from gradsmith.transforms.simplify.algebra import apply_rules
+from gradsmith.transforms.simplify.counted import Count, as_for, counter
 from gradsmith.transforms.simplify.dce import keep_carried
 from gradsmith.transforms.simplify.folding import fold
 from gradsmith.transforms.simplify.ranges import Ranges
@@ -239,7 +240,34 @@ class Rewriter:
         if op.name == "while" and isinstance(stop := op.regions[0].results[0], Const) and not stop.data:
             self._become(op, initial)
             return
+        if op.name == "while" and (count := counter(op)) is not None:
+            self._counted(op, count)
+            return
         self._append(op)
+
+    def _counted(self, op: Op, count: Count) -> None:
+        """A ``while`` that counts becomes a ``for``."""
+        sign = 1 if count.step > 0 else -1
+        start, stop = count.start, count.stop
+        if count.inclusive:
+            stop = self._emit(op, "add", stop, Const(sign, I64))
+        loop = as_for(op, count, stop)
+        self._append(loop)
+        if abs(count.step) == 1:
+            last = self._emit(op, "maximum" if sign > 0 else "minimum", start, stop)
+        else:
+            span = self._emit(op, "add", self._emit(op, "sub", stop, start), Const(count.step - sign, I64))
+            trips = self._emit(op, "maximum", self._emit(op, "floordiv", span, Const(count.step, I64)), Const(0, I64))
+            last = self._emit(op, "add", start, self._emit(op, "mul", trips, Const(count.step, I64)))
+        results = list(loop.results)
+        results.insert(count.position, last)
+        self._become(op, results)
+
+    def _emit(self, like: Op, name: str, *args: Value) -> Value:
+        """The value of a new operation on int64 scalars at the current place."""
+        op = Op(name, args, {}, (), [I64], like.loc)
+        self._op(op)
+        return self._resolve(op.result)
 
     def _append(self, op: Op) -> None:
         """Append a control operation whose regions have been rewritten."""
