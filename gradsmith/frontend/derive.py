@@ -118,7 +118,7 @@ class Sub:
             if stage.peekable(arg):
                 found = stage.known[param] = stage.peek(arg)
                 units = tuple(n == 1 for n in np.shape(found))
-            self.inputs.append(Input("array", units or (False,) * param.ndim))
+            self.inputs.append(Input("array", units))
         mark = stage.heap.mark()
         with stage.builder.region(params) as block:
             self.result = self._call(f, chosen, stand_ins)
