@@ -97,7 +97,7 @@ def measured_in_fresh_process(what: str, library: str) -> float:
 
 
 def fresh_processes(what: str, libraries: list[str]) -> Callable[[Effort], Outcome]:
-    """The libraries take turns; each measurement is of a process of its own. The first turn, for bytecode, is dropped."""
+    """The libraries take turns, each time in a new process. The first turn, which writes bytecode, is dropped."""
 
     def measure(effort: Effort) -> Outcome:
         outcome = Outcome()
