@@ -8,6 +8,7 @@ array([0.        , 0.90929743])
 
 from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp, vmap
 from gradsmith.errors import GradsmithError, MissingRule, NotDifferentiable, SourceUnavailable, UnsupportedCode
+from gradsmith.tree import tree_map
 
 __all__ = [
     "GradsmithError",
@@ -22,6 +23,7 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "tree_map",
     "value_and_grad",
     "vjp",
     "vmap",

@@ -1,11 +1,18 @@
-"""Nested arguments and results ↔ flat lists of leaves: tuples, lists, dicts, named tuples and dataclasses (by optree)."""
+"""Nested arguments and results ↔ flat lists of leaves (by optree).
+
+Tuples, lists, dicts, named tuples and dataclasses are structure, and so are plain objects that hold numbers or arrays: a
+model, its list of layers. Whatever else is a leaf.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import sys
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import optree
 
 _NAMESPACE = "gradsmith"
@@ -18,7 +25,7 @@ def flatten(x: Any) -> tuple[list[Any], Tree]:
     """The leaves of ``x``, and the structure they came from. None is structure, not a leaf."""
     while True:
         leaves, tree = optree.tree_flatten(x, namespace=_NAMESPACE)
-        new = {type(leaf) for leaf in leaves if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)} - _registered
+        new = {type(leaf): leaf for leaf in leaves if type(leaf) not in _LEAVES and _is_structure(leaf)}
         if not new:
             return leaves, tree
         for cls in new:
@@ -26,13 +33,13 @@ def flatten(x: Any) -> tuple[list[Any], Tree]:
 
 
 def unflatten(tree: Tree, leaves: Sequence[Any]) -> Any:
-    """The structure ``tree`` with ``leaves``; dataclasses are made without running their ``__init__``."""
+    """The structure ``tree`` with ``leaves``; objects and dataclasses are made without running their ``__init__``."""
     return optree.tree_unflatten(tree, leaves)
 
 
 def paths(x: Any) -> list[str]:
     """For each leaf of ``x`` how Python code reaches it: ``""`` for a leaf itself, else ``"[0]['w']"``."""
-    flatten(x)  # registers dataclasses
+    flatten(x)  # registers classes
     return [optree.PyTreeAccessor(a).codify("") for a in optree.tree_accessors(x, namespace=_NAMESPACE)]
 
 
@@ -41,13 +48,70 @@ def is_leaf(tree: Tree) -> bool:
     return optree.treespec_is_leaf(tree)
 
 
+def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
+    """``f`` applied to every number and array in ``x``, with the leaves at the same places in ``others``.
+
+    Args:
+        f: takes a leaf of ``x`` and one of each of ``others``.
+        x: a number, an array, or containers, dataclasses and plain objects that hold them.
+        others: of the structure of ``x``; where one has None (no gradient) the leaf of ``x`` is kept as it is.
+
+    Returns:
+        A new object of the structure of ``x``.
+
+    >>> import gradsmith as gs
+    >>> gs.tree_map(lambda p, g: p - 0.5 * g, {"w": 2.0, "n": 3}, {"w": 1.0, "n": None})
+    {'w': 1.5, 'n': 3}
+    """
+    leaves, tree = flatten(x)
+    rows = [tree.flatten_up_to(other) for other in others]
+    out = []
+    for k, leaf in enumerate(leaves):
+        same_place = [row[k] for row in rows]
+        numeric = isinstance(leaf, int | float | complex | np.ndarray | np.generic)
+        out.append(f(leaf, *same_place) if numeric and all(o is not None for o in same_place) else leaf)
+    return unflatten(tree, out)
+
+
+_LEAVES = {float, int, bool, complex, str, bytes, np.ndarray, np.float64, np.float32, np.int64, types.FunctionType}
+_OPAQUE = frozenset(sys.stdlib_module_names) | {"numpy", "scipy", "gradsmith", "optree", "builtins"}
+
+
+def _is_structure(x: Any) -> bool:
+    """Whether a leaf of optree's is structure here: a dataclass, or an object of a user's class that holds numbers."""
+    cls = type(x)
+    if cls in _registered:
+        return False
+    if dataclasses.is_dataclass(cls):
+        return True
+    if isinstance(x, type) or cls.__module__.split(".")[0] in _OPAQUE or not hasattr(x, "__dict__"):
+        return False
+    return cls.__reduce_ex__ is object.__reduce_ex__ and _holds_numbers(x, set())
+
+
+def _holds_numbers(x: Any, seen: set[int]) -> bool:
+    if isinstance(x, float | complex | np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fc"):
+        return True
+    if type(x) in _LEAVES or x is None or isinstance(x, type) or id(x) in seen:
+        return False
+    seen.add(id(x))
+    if isinstance(x, dict):
+        return any(_holds_numbers(y, seen) for y in x.values())
+    if isinstance(x, list | tuple):
+        return any(_holds_numbers(y, seen) for y in x)
+    opaque = type(x).__module__.split(".")[0] in _OPAQUE
+    return not opaque and any(_holds_numbers(y, seen) for y in getattr(x, "__dict__", {}).values())
+
+
 def _register(cls: type) -> None:
-    names = [f.name for f in dataclasses.fields(cls)]
+    """Make instances of ``cls`` structure: their fields, or the entries of their ``__dict__``."""
+    fields = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else None
 
-    def split(x: Any) -> tuple[list[Any], None, list[str]]:
-        return [getattr(x, n) for n in names], None, names
+    def split(x: Any) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
+        names = tuple(fields if fields is not None else x.__dict__)
+        return [getattr(x, n) if fields is not None else x.__dict__[n] for n in names], names, names
 
-    def join(_: None, children: Sequence[Any]) -> Any:
+    def join(names: tuple[str, ...], children: Sequence[Any]) -> Any:
         new = object.__new__(cls)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(new, name, child)
