@@ -1,9 +1,11 @@
 """A table of NumPy, SciPy and math calls: plain functions with sample arguments, judged by the libraries themselves.
 
-Each case has a name, a function in plain NumPy, kinds of arguments, and whether its result is differentiable in them.
-:func:`samples` draws the arguments in two variants with different lengths, so that a Program staged with one is run with the
-other.
+Each case has a name, a function in plain NumPy, kinds of arguments, and whether its result is differentiable.
+:func:`samples` draws the arguments in two variants with different lengths, so that a Program staged with one is run
+with the other.
 """
+
+# ruff: noqa: B008
 
 from __future__ import annotations
 
@@ -129,7 +131,8 @@ for _name in "add multiply maximum minimum logical_and bitwise_xor".split():
     discrete(_name + " bool", lambda x, f=getattr(np, _name): f(x, ~x), "b")
 discrete("nextafter", lambda x, y: np.nextafter(x, y), "vv", "vs")
 discrete("int power", lambda x, y: np.power(x, y), "jj")
-smooth("power 2", lambda x: x**2, "v", "i", "s", "f")
+smooth("power 2", lambda x: x**2, "v", "s", "f")
+discrete("power 2", lambda x: x**2, "i")
 smooth("power -1", lambda x: x**-1.0, "u")
 for _name in "sin exp log sqrt conj square reciprocal tanh".split():
     discrete(_name + " complex", lambda x, f=getattr(np, _name): f(x), "c", "z", "Z")
@@ -194,7 +197,7 @@ smooth("copy", lambda x: (x.copy(), np.copy(x)), "v")
 smooth("astype", lambda x: x.astype(np.float64), "f", "v", "g")
 discrete("astype int", lambda x: (x.astype(int), x.astype(bool), x.astype(np.complex128)), "v")
 smooth("float64", lambda x: np.float64(x), "s", "v", "g", "0")
-smooth("float32", lambda x: np.float32(x), "f")
+discrete("float32", lambda x: np.float32(x), "f", "s")
 discrete("int64", lambda x: (np.int64(x), np.int32(x), np.bool_(x), np.complex128(x)), "s", "v")
 smooth("zeros_like", lambda x: x * np.zeros_like(x) + np.ones_like(x) + np.full_like(x, 2), "v", "M", "f")
 smooth("full", lambda x, k: np.full((3, k), x), "sk")
@@ -544,7 +547,7 @@ smooth("scipy block_diag", lambda a, b: scipy.linalg.block_diag(a, b, [[1.0, 2.0
 smooth("scipy toeplitz", lambda a, b: (scipy.linalg.toeplitz(a), scipy.linalg.toeplitz(a, b)), "vv")
 smooth("scipy circulant", lambda a: (scipy.linalg.circulant(a), scipy.linalg.hankel(a)), "v")
 
-# ---- Fourier transforms ------------------------------------------------------------------------------------------------
+# ---- Fourier transforms ----------------------------------------------------------------------------------------------
 
 for _name in "fft ifft rfft fft2 ifft2 fftn rfft2".split():
     smooth(f"fft.{_name}", lambda x, f=getattr(np.fft, _name): f(x), "M", "T")
@@ -555,3 +558,16 @@ smooth("fft round trip", lambda x: np.fft.irfft(np.fft.rfft(x) * 2.0, 4), "v")
 smooth("fft shift", lambda x: (np.fft.fftshift(x), np.fft.ifftshift(x, axes=0)), "M", "T")
 discrete("fft freq", lambda x: (np.fft.fftfreq(len(x), 0.1), np.fft.rfftfreq(len(x))), "v")
 smooth("scipy.fft", lambda x: scipy.fft.ifft(scipy.fft.fft(x)).real, "v")
+
+# ---- windows, sets and other names -----------------------------------------------------------------------------------
+
+for _name in "hanning hamming blackman bartlett".split():
+    smooth(_name, lambda x, f=getattr(np, _name): x * f(len(x)), "v")
+smooth("kaiser", lambda x, s: x * np.kaiser(len(x), s), "vs")
+smooth("sliding_window_view", lambda x: np.lib.stride_tricks.sliding_window_view(x, 2), "v")
+smooth("sliding_window_view 2", lambda x: np.lib.stride_tricks.sliding_window_view(x, (2, 3)), "M")
+smooth("poly", lambda x: np.poly(x), "v")
+smooth("union1d", lambda x, y: (np.union1d(x, y), np.setdiff1d(x, y[:2]), np.setxor1d(x, y)), "vw")
+discrete("sets", lambda x, y: (np.intersect1d(x, y), np.isin(x, y), np.union1d(x, y)), "ij")
+if hasattr(np, "cumulative_sum"):
+    smooth("cumulative_sum", lambda x: (np.cumulative_sum(x), np.cumulative_prod(x, include_initial=True)), "v")

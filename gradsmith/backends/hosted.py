@@ -26,8 +26,8 @@ def insert_positions(positions: Any, length: Any) -> Any:
 
 def unique(x: Any, equal_nan: bool) -> tuple[Any, Any, Any]:
     """First occurrences, inverse and counts of ``numpy.unique`` for a 1-d array."""
-    _, *found = np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=equal_nan)
-    return tuple(found)
+    found = np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=equal_nan)
+    return found[1], found[2], found[3]
 
 
 def cofactors(a: Any) -> Any:

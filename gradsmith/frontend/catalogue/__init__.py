@@ -1,8 +1,8 @@
 """The fate of library functions called with symbolic values: an implementation on front-end values, or a definition.
 
 An *implementation* (:func:`implements`) receives the call's arguments as they are (concrete objects and
-:class:`~gradsmith.frontend.values.Scalar` / :class:`~gradsmith.frontend.values.Array`) and emits operations. A *definition*
-(:func:`defines`) is plain NumPy code that is staged in place of the function, like code of the user's own.
+:class:`~gradsmith.frontend.values.Scalar` / :class:`~gradsmith.frontend.values.Array`) and emits operations.
+A *definition* (:func:`defines`) is plain NumPy code that is staged in place of the function, like the user's own.
 """
 
 from __future__ import annotations
@@ -75,7 +75,18 @@ def find_definition(function: Any) -> Callable[..., Any] | None:
 
 
 _MODULES = (
-    *("elementwise", "creation", "shaping", "reductions", "linalg", "einsum", "python_math", "definitions"),
+    *(
+        "elementwise",
+        "creation",
+        "shaping",
+        "joining",
+        "placing",
+        "reductions",
+        "linalg",
+        "einsum",
+        "python_math",
+        "definitions",
+    ),
     *("statistics", "calculus", "norms", "special", "scipy_linalg", "fft"),
 )
 _loaded = False

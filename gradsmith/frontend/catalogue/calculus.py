@@ -48,7 +48,7 @@ def sinc(x: Any) -> Any:
     t = y * y
     small = np.abs(y) < 0.5
     s = np.where(small, t, 0)
-    series = 1.0
+    series: Any = 1.0
     for k in range(8, 0, -1):
         series = 1.0 - s * series / (2 * k * (2 * k + 1))
     far = np.where(small, 1, y)
@@ -62,7 +62,7 @@ def i0(x: Any) -> Any:
     return fresh(ir.host("scipy.special.i0", [value], [value.type]))
 
 
-# ---- differences and integrals -----------------------------------------------------------------------------------------
+# ---- differences and integrals ---------------------------------------------------------------------------------------
 
 
 def _slices(ndim: int, axis: int, part: slice) -> Any:
@@ -352,3 +352,17 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: A
     scale = np.sqrt(np.sum(left * left, axis=0))
     c = np.linalg.lstsq(left / scale, y, rcond)[0]
     return (c.T / scale).T
+
+
+@defines(np.poly)
+def poly(seq_of_zeros: Any) -> Any:
+    """The coefficients of the polynomial with these roots."""
+    roots = np.atleast_1d(seq_of_zeros)
+    if roots.ndim != 1:
+        raise MissingRule("numpy.poly of a matrix cannot be staged; give its eigenvalues")
+    n = len(roots)
+    a = np.zeros(n + 1, roots.dtype)
+    a[0] = 1
+    for k in range(n):
+        a[1 : k + 2] = a[1 : k + 2] - roots[k] * a[: k + 1]
+    return a

@@ -296,7 +296,7 @@ def _number_class(kind: type) -> Any:
 _register_number_classes()
 
 
-# ---- from arrays to numbers and lists ---------------------------------------------------------------------------------
+# ---- from arrays to numbers and lists --------------------------------------------------------------------------------
 
 
 def item(x: Any, *args: Any) -> Any:
@@ -400,7 +400,7 @@ def _has_number(x: Any) -> bool:
 
 @implements(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    return np.can_cast(from_.dtype if isinstance(from_, Array | Scalar) else from_, to, casting)
+    return np.can_cast(from_.dtype if isinstance(from_, Array | Scalar) else from_, to, casting)  # type: ignore[arg-type]
 
 
 @implements(np.common_type)
@@ -472,6 +472,33 @@ def _all_equal(x: Value, y: Value, equal_nan: bool) -> Value:
 @implements(np.lib.array_utils.normalize_axis_index)
 def normalize_axis_index(axis: Any, ndim: Any, msg_prefix: Any = None) -> int:
     return axis_index(axis, ndim)
+
+
+@implements(np.min_scalar_type)
+def min_scalar_type(a: Any, /) -> np.dtype:
+    if st.as_value(a).ndim == 0:
+        raise MissingRule("numpy.min_scalar_type depends on a value known only at run time")
+    return a.dtype
+
+
+@implements(np.fromiter)
+def fromiter(iter: Any, dtype: Any, count: Any = -1, *, like: Any = None) -> Array:
+    items = iter if isinstance(iter, Array) else list(iter)
+    n = st.static(count)
+    return fresh(st.as_value(items if n < 0 or isinstance(items, Array) else items[:n], st.static(dtype)))
+
+
+@implements(np.ndindex)
+def ndindex(*shape: Any) -> Any:
+    """The lengths become part of the specialisation."""
+    return np.ndindex(*st.static(shape))
+
+
+@implements(np.ndenumerate)
+def ndenumerate(arr: Any) -> Any:
+    x = array(arr)
+    dims = st.static(tuple(st.integer(n) for n in ir.shape(x.value)))
+    return [(k, Scalar(ir.index(x.value, ["i"] * x.ndim, k), weak=False)) for k in np.ndindex(*dims)]
 
 
 @implements(np.shares_memory, np.may_share_memory)

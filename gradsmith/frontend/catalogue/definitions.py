@@ -1,4 +1,4 @@
-"""Definitions in plain NumPy, staged like code of the user's own: constructions of arrays, and functions of functions."""
+"""Definitions in plain NumPy, staged like the user's own code: constructions of arrays, and functions of functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from gradsmith.errors import MissingRule
 from gradsmith.frontend.catalogue import defines
 
-# ---- loops for ufunc.reduce and ufunc.accumulate -----------------------------------------------------------------------
+# ---- loops for ufunc.reduce and ufunc.accumulate ---------------------------------------------------------------------
 
 
 def reduce_loop(function: Any) -> Any:
@@ -213,7 +213,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
             x = _pad_ramp(x, k, widths[k], ends[k])
         return x
     if mode in ("maximum", "minimum", "mean", "median") and options.get("stat_length") is None:
-        statistic = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
+        statistic: Any = {"maximum": np.max, "minimum": np.min, "mean": np.mean, "median": np.median}[mode]
         for k in range(x.ndim):
             level = statistic(x, axis=k, keepdims=True)
             x = _pad_with(x, k, widths[k], level, level)
@@ -273,7 +273,7 @@ def _pad_source(position: Any, n: Any, mode: str) -> Any:
     return np.where(place < n, place, last - place)
 
 
-# ---- arrays along an axis ----------------------------------------------------------------------------------------------
+# ---- arrays along an axis --------------------------------------------------------------------------------------------
 
 
 def _along(indices: Any, shape: Any, axis: int) -> Any:
@@ -369,3 +369,130 @@ def vectorize_call(self: Any, *args: Any, **options: Any) -> Any:
     flat = [np.ravel(x) for x in arrays]
     results = np.array([self.pyfunc(*[x[k] for x in flat]) for k in range(len(flat[0]))])
     return np.reshape(results, arrays[0].shape)[()]
+
+
+# ---- windows ---------------------------------------------------------------------------------------------------------
+
+
+def _window(M: Any, weights: Any) -> Any:
+    """``weights`` of the angles 2πk/(M-1)."""
+    if M < 1:
+        return np.zeros(0)
+    if M == 1:
+        return np.ones(1)
+    return weights(2 * np.pi * np.arange(M) / (M - 1))
+
+
+@defines(np.hanning)
+def hanning(M: Any) -> Any:
+    return _window(M, lambda t: 0.5 - 0.5 * np.cos(t))
+
+
+@defines(np.hamming)
+def hamming(M: Any) -> Any:
+    return _window(M, lambda t: 0.54 - 0.46 * np.cos(t))
+
+
+@defines(np.blackman)
+def blackman(M: Any) -> Any:
+    return _window(M, lambda t: 0.42 - 0.5 * np.cos(t) + 0.08 * np.cos(2 * t))
+
+
+@defines(np.bartlett)
+def bartlett(M: Any) -> Any:
+    return _window(M, lambda t: 1 - np.abs(t / np.pi - 1))
+
+
+@defines(np.kaiser)
+def kaiser(M: Any, beta: Any) -> Any:
+    if M == 1:
+        return np.ones(1)
+    half = (M - 1) / 2.0
+    return np.i0(beta * np.sqrt(1 - ((np.arange(M) - half) / half) ** 2.0)) / np.i0(float(beta))
+
+
+@defines(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
+) -> Any:
+    x = np.asarray(x)
+    widths = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes: Any = range(x.ndim) if axis is None else axis
+    axes = axes if isinstance(axes, tuple | list | range) else (axes,)
+    if len(axes) != len(widths):
+        raise ValueError("Must provide matching length window_shape and axis")
+    n = x.ndim
+    for k, width in zip(axes, widths, strict=True):
+        k = k % n
+        places = np.arange(x.shape[k] - width + 1)[:, None] + np.arange(width)
+        x = np.moveaxis(np.take(x, places, axis=k), k + 1, -1)
+    return x
+
+
+# ---- sets ------------------------------------------------------------------------------------------------------------
+
+
+@defines(np.union1d)
+def union1d(ar1: Any, ar2: Any) -> Any:
+    return np.unique(np.concatenate((np.ravel(ar1), np.ravel(ar2))))
+
+
+@defines(np.setdiff1d)
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
+    a = np.ravel(ar1) if assume_unique else np.unique(ar1)
+    return a[np.isin(a, ar2, invert=True)]
+
+
+@defines(np.intersect1d)
+def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any:
+    if return_indices:
+        raise MissingRule("numpy.intersect1d with return_indices cannot be staged")
+    a = np.sort(np.ravel(ar1)) if assume_unique else np.unique(ar1)
+    return a[np.isin(a, ar2)]
+
+
+@defines(np.setxor1d)
+def setxor1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
+    a, b = np.unique(ar1), np.unique(ar2)
+    return np.sort(np.concatenate((a[np.isin(a, b, invert=True)], b[np.isin(b, a, invert=True)])))
+
+
+@defines(np.unique_values)
+def unique_values(x: Any) -> Any:
+    return np.unique(x)
+
+
+# ---- names of the array API ------------------------------------------------------------------------------------------
+
+
+def _cumulative(function: Any, initial: Any, x: Any, axis: Any, dtype: Any, out: Any, include_initial: Any) -> Any:
+    x = np.asarray(x)
+    if axis is None:
+        if x.ndim > 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    result = function(x, axis, dtype, out)
+    if include_initial:
+        first = np.full_like(np.take(result, np.arange(1) * 0, axis=axis), initial)
+        result = np.concatenate((first, result), axis=axis)
+    return result
+
+
+def _register_newer() -> None:
+    """Functions of NumPy since 2.1."""
+    if hasattr(np, "cumulative_sum"):
+
+        @defines(np.cumulative_sum)
+        def cumulative_sum(
+            x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+        ) -> Any:
+            return _cumulative(np.cumsum, 0, x, axis, dtype, out, include_initial)
+
+        @defines(np.cumulative_prod)
+        def cumulative_prod(
+            x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+        ) -> Any:
+            return _cumulative(np.cumprod, 1, x, axis, dtype, out, include_initial)
+
+
+_register_newer()

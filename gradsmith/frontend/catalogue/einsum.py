@@ -24,17 +24,15 @@ Term = tuple[Value, Labels]
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: Any = False, **options: Any) -> Any:
     refuse("einsum", **{k: v for k, v in options.items() if k not in ("order", "casting")})
     if isinstance(operands[0], str):
-        subscripts, arrays = operands[0], operands[1:]
+        subscripts, arrays = operands[0], list(operands[1:])
     else:
         subscripts, arrays = _from_lists(operands)
     values = [st.as_value(x) for x in arrays]
     common = np.dtype(st.static(dtype)) if dtype is not None else np.result_type(*(v.dtype for v in values))
     terms, output = parse(subscripts, [ir.cast(v, common) for v in values])
     result = deliver(contract(terms, output), out, "einsum")
-    if len(values) == 1 and out is None and isinstance(result, Array):
-        result.cell.ambiguous = (
-            "writing into the result of numpy.einsum of one array, which may be a view; write .copy()"
-        )
+    if len(values) == 1 and out is None and isinstance(result, Array) and isinstance(arrays[0], Array):
+        return indexing.maybe_view(arrays[0], result.value, "the result of numpy.einsum of one array")
     return result
 
 

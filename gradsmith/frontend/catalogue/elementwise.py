@@ -1,4 +1,4 @@
-"""Ufuncs: every one of NumPy's, their options ``out``, ``where`` and ``dtype``, and their methods reduce, outer, at …"""
+"""Ufuncs: every one of NumPy's, their options ``out``, ``where`` and ``dtype``, their methods reduce, outer, at …"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 from gradsmith.ir.types import ArrayType, real_dtype
 
-# ---- ufuncs without an operation of their own, from operations on Values of the loop's dtypes --------------------------
+# ---- ufuncs without an operation of their own, from operations on Values of the loop's dtypes ------------------------
 
 
 def _scaled(factor: float) -> Callable[[Value], Value]:
@@ -111,7 +111,6 @@ _COMPOSED: dict[np.ufunc, Callable[..., Value | tuple[Value, ...]]] = {
     np.gcd: _integer_host("gcd"),
     np.lcm: _integer_host("lcm"),
     np.bitwise_count: _integer_host("bitwise_count"),
-    np._core.umath.clip: lambda x, low, high: clip_value(x, low, high),
 }
 _WHOLE = (np.floor, np.ceil, np.trunc)
 _ON_INTEGERS: dict[np.ufunc, Callable[[Value], Value]] = {
@@ -386,7 +385,7 @@ def _replace_nonfinite(x: Value, nan: Any, posinf: Any, neginf: Any) -> Value:
 
 # ---- methods of ufuncs -----------------------------------------------------------------------------------------------
 
-_REDUCE = {
+_REDUCE: dict[np.ufunc, Any] = {
     np.add: np.sum,
     np.multiply: np.prod,
     np.maximum: np.max,
@@ -394,11 +393,11 @@ _REDUCE = {
     np.logical_and: np.all,
     np.logical_or: np.any,
 }
-_ACCUMULATE = {np.add: np.cumsum, np.multiply: np.cumprod}
+_ACCUMULATE: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
 def ufunc_method(function: np.ufunc, name: str) -> Callable[..., Any]:
-    """The implementation, or the definition (as ``find_definition`` tells), of ``function.reduce``, ``.outer``, ``.at`` …"""
+    """The implementation, or (as ``find_definition`` tells) the definition, of ``function.reduce``, ``.outer`` …"""
     if name == "__call__":
         return find(function) or _missing(function, name)
     if name == "outer":

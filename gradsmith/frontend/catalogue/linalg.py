@@ -157,7 +157,8 @@ def trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = 
     if value.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
     value = ir.transpose(value, diagonal_axes(value.ndim, axis1, axis2))
-    rows, columns = diagonal_indices(*ir.shape(value)[-2:], st.index_value(offset))
+    n, m = ir.shape(value)[-2:]
+    rows, columns = diagonal_indices(n, m, st.index_value(offset))
     picked = ir.index(value, [":"] * (value.ndim - 2) + ["a", "a"], [rows, columns])
     return deliver(ir.sum_(picked, [picked.ndim - 1]), out, "trace")
 

@@ -21,7 +21,7 @@ ABSENT: Any = np._NoValue
 
 
 def refuse(function: str, **options: Any) -> None:
-    """Raise MissingRule for an option that was given but has no meaning in a Program. None and ABSENT count as not given."""
+    """Raise MissingRule for an option that was given (not None, not ABSENT) but has no meaning in a Program."""
     for name, value in options.items():
         if value is not None and value is not ABSENT:
             raise MissingRule(f"numpy.{function} with {name}={value!r} cannot be staged; leave the option out")

@@ -191,7 +191,7 @@ for _function, _op in ((math.floor, "floor"), (math.ceil, "ceil"), (math.trunc, 
     implements(_function)(_whole(_op))
 
 
-# ---- functions of several numbers --------------------------------------------------------------------------------------
+# ---- functions of several numbers ------------------------------------------------------------------------------------
 
 
 @implements(math.pow)
@@ -363,8 +363,8 @@ def _on_integers(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: function(*map(st.static, args))
 
 
-for _function in (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt):
-    implements(_function)(_on_integers(_function))
+for _integer_function in (math.gcd, math.lcm, math.comb, math.perm, math.factorial, math.isqrt):
+    implements(_integer_function)(_on_integers(_integer_function))
 
 
 # ---- cmath -----------------------------------------------------------------------------------------------------------

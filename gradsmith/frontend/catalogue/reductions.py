@@ -141,7 +141,8 @@ def _extremum(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, in
     if where is not True:
         if not given:
             raise ValueError(
-                f"reduction operation '{op}' does not have an identity, so to use a where mask one has to specify 'initial'"
+                f"reduction operation '{op}' does not have an identity, "
+                "so to use a where mask one has to specify 'initial'"
             )
         value = ir.where(condition(where), value, st.as_value(initial, value.dtype))
     chosen = axes(axis, value.ndim)
@@ -217,7 +218,7 @@ def nanmin(
     return _nan_extremum("min", np.inf, a, axis, out, keepdims)
 
 
-# ---- positions of extrema (integers: no derivative) --------------------------------------------------------------------
+# ---- positions of extrema (integers: no derivative) ------------------------------------------------------------------
 
 
 def _position(name: str, value: Value, axis: Any, out: Any, keepdims: Any) -> Any:
@@ -378,7 +379,7 @@ METHODS["sort"] = _sort_in_place
 METHODS["partition"] = lambda x, kth, axis=-1, **options: _sort_in_place(x, axis)
 
 
-# ---- sets and counts ---------------------------------------------------------------------------------------------------
+# ---- sets and counts -------------------------------------------------------------------------------------------------
 
 
 @implements(np.unique)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,20 @@ from gradsmith.frontend.arithmetic import fold, loop_dtypes, operand, sample
 from gradsmith.frontend.catalogue import defines, implements
 from gradsmith.frontend.catalogue.operands import deliver
 from gradsmith.ir import builder as ir
+from gradsmith.ir.program import Value
 from gradsmith.ir.types import ArrayType
 
 #: functions that are operations of the Program
-_OPERATIONS = {"erf": "erf", "erfc": "erfc", "gamma": "gamma", "gammaln": "gammaln", "digamma": "digamma"} | {
-    **{"psi": "digamma", "expit": "expit", "cbrt": "cbrt", "exp2": "exp2", "expm1": "expm1", "log1p": "log1p"}
-}
+_OPERATIONS = {name: name for name in "erf erfc gamma gammaln digamma expit cbrt exp2 expm1 log1p".split()}
+_OPERATIONS["psi"] = "digamma"
 #: elementwise functions called on the host, in ``gradsmith/rules/special.py`` with their partial derivatives
-_HOSTED = """erfinv erfcinv erfcx erfi dawsn ndtr log_ndtr ndtri rgamma i0 i1 i0e i1e j0 j1 y0 y1 k0 k1 k0e k1e jv yv iv kv
-    ive kve beta betaln xlogy xlog1py entr rel_entr kl_div gammainc gammaincc gammaincinv betainc betaincinv expi exp1 expn
-    exprel spence ellipk ellipe log_expit logit huber pseudo_huber boxcox cosm1 binom hyp1f1 hyp2f1 hyp0f1 exp10 sindg
+_HOSTED = """erfinv erfcinv erfcx erfi dawsn ndtr log_ndtr ndtri rgamma i0 i1 i0e i1e j0 j1 y0 y1 k0 k1 k0e k1e jv yv
+    iv kv ive kve beta betaln xlogy xlog1py entr rel_entr kl_div gammainc gammaincc gammaincinv betainc betaincinv expi
+    exp1 expn exprel spence ellipk ellipe log_expit logit huber pseudo_huber boxcox cosm1 binom hyp1f1 hyp2f1 hyp0f1 exp10 sindg
     cosdg""".split()
 
 
-def _elementwise(function: Any, emit: Callable[[list[Any], ArrayType], Any]) -> Callable[..., Any]:
+def _elementwise(function: Any, emit: Callable[[list[Value], ArrayType], Value]) -> Callable[..., Any]:
     def call(*args: Any, out: Any = None, where: Any = True, dtype: Any = None, **options: Any) -> Any:
         if not function.nin <= len(args) <= function.nargs:
             raise TypeError(
@@ -46,16 +47,23 @@ def _elementwise(function: Any, emit: Callable[[list[Any], ArrayType], Any]) -> 
     return call
 
 
+def _operation(name: str, values: list[Value], result: ArrayType) -> Value:
+    return fold(name, values)
+
+
+def _host(name: str, values: list[Value], result: ArrayType) -> Value:
+    return ir.host(name, values, [result])
+
+
 def _register() -> None:
     for name, op in _OPERATIONS.items():
         function = getattr(scipy.special, name)
-        implements(function)(_elementwise(function, lambda values, _, op=op: fold(op, values)))
+        implements(function)(_elementwise(function, partial(_operation, op)))
     for name in _HOSTED:
         function = getattr(scipy.special, name, None)
         if function is None:
             continue  # of a later SciPy
-        host = f"scipy.special.{name}"
-        implements(function)(_elementwise(function, lambda values, t, host=host: ir.host(host, values, [t])))
+        implements(function)(_elementwise(function, partial(_host, f"scipy.special.{name}")))
 
 
 _register()

@@ -14,7 +14,7 @@ ABSENT: Any = np._NoValue
 
 
 def root(v: Any) -> Any:
-    """The square root of a sum of squares; where that is 0, so is the derivative of its terms, and the root's with them."""
+    """The square root of a sum of squares. Where that is 0, the derivative of its terms is, and so the root's."""
     positive = v > 0
     return np.where(positive, np.sqrt(np.where(positive, v, 1)), v)[()]
 
