@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
-from gradsmith.errors import add_location
-from gradsmith.frontend.heap import Heap, Slot
+from gradsmith.errors import UnsupportedCode, add_location
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, Stage, check_array
-from gradsmith.frontend.values import Array, Scalar
-from gradsmith.ir.program import Block, Input, Output, Program, free_values
+from gradsmith.frontend.values import Array, Cell, Scalar
+from gradsmith.ir.program import Block, Input, Output, Program, Value, free_values
 from gradsmith.transforms.simplify import simplify
 
 #: what the emitter of a transform is: (stage, args, kwargs) → result, on front-end values
@@ -83,7 +82,8 @@ class Specialisation:
     staging_seconds: float
     compile_seconds: float
     kept: list[Any]  # objects that the key or the assumptions know by identity
-    writes: bool  # whether the function writes an argument, so that it matters which arguments are one array
+    written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them last
+    writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result, or NotImplemented when this specialisation does not fit."""
@@ -92,8 +92,29 @@ class Specialisation:
         values = [leaves[k] for k in self.dynamic]
         if self.captures:
             values += [c.read() for c in self.captures]
+        if self.writes:
+            _check_overlap(values)
         out = self.entry(*values)
-        return out if out is NotImplemented else self.build(out)
+        if out is NotImplemented:
+            return out
+        return self.build(self._write_back(out, leaves) if self.written else out)
+
+    def _write_back(self, out: Any, leaves: Sequence[Any]) -> Any:
+        """Write what the function wrote into its arguments; returns the entry's other results."""
+        results = out if isinstance(out, tuple) else (out,)
+        own = len(results) - len(self.written)
+        for target, new in zip(self.written, results[own:], strict=True):
+            array = leaves[target] if isinstance(target, int) else target.read()
+            np.copyto(array, new)
+        return results[0] if own == 1 else results[:own]
+
+
+def _check_overlap(values: Sequence[Any]) -> None:
+    arrays = list({id(x): x for x in values if isinstance(x, np.ndarray)}.values())
+    if any(np.may_share_memory(a, b) for n, a in enumerate(arrays) for b in arrays[:n]):
+        raise UnsupportedCode(
+            "arguments that share memory (one is a view of another) of a function that writes its arguments; pass copies"
+        )
 
 
 class Cache:
@@ -177,9 +198,10 @@ class Cache:
             out_leaves, out_structure = tree.flatten(result)
             symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
             block = stage.builder.block
-            block.results = [out_leaves[k].value for k in symbolic]
-            writes = any(slot.kind == "cell" and slot.owner.value in params for slot in _undone(stage.heap))
-        outputs = [Output(_kind(out_leaves[k])) for k in symbolic]
+            written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
+            block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written]
+            stage.heap.rollback(0)
+        outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
         block.params += [c.value for c in stage.captures]
         inputs += [Input(c.kind, _units(c.read()), c.value.name) for c in stage.captures]
         program = simplify(Program(self.name, block, inputs, outputs))
@@ -199,18 +221,19 @@ class Cache:
             staged - begin,
             done - staged,
             [leaves[k] for k in range(len(leaves)) if k not in dynamic],
-            writes or stage.writes_arguments,
+            [target for target, _ in written],
+            bool(written) or stage.writes_arguments,
         )
 
 
 _MAX_VARIANTS = 16
 
 
-def _undone(heap: Heap) -> list[Slot]:
-    """Take back every heap write of a staging; returns the slots that were written."""
-    slots = [slot for slot, _ in heap.journal]
-    heap.rollback(0)
-    return slots
+def _written(stage: Stage, leaf_of: dict[Cell, int]) -> list[tuple[int | Capture, Value]]:
+    """Argument leaves and captured arrays that hold other elements now than before the call, with these."""
+    places: dict[Cell, int | Capture] = {**leaf_of, **{c.cell: c for c in stage.captures if c.cell is not None}}
+    cells = dict.fromkeys(slot.owner for slot, _ in stage.heap.journal if slot.kind == "cell")
+    return [(places[cell], cell.value) for cell in cells if cell in places]
 
 
 def argument_name(path: str, parameters: Sequence[str]) -> str:

@@ -538,7 +538,7 @@ def _list_method(stage: Stage, x: list[Any], name: str, args: list[Any], kwargs:
 
 
 def _push(stage: Stage, x: list[Any], item: Any) -> None:
-    from gradsmith.frontend.joins import JoinFailure
+    from gradsmith.frontend.joins import JoinFailure, hold
 
     grown: Grown = x[0]
     elem = grown.seq.type.elem  # type: ignore[union-attr]
@@ -547,6 +547,7 @@ def _push(stage: Stage, x: list[Any], item: Any) -> None:
         raise JoinFailure(f"a list of {elem} grows by {value.type}")
     seq = ir.emit("seq_push", grown.seq, ir.cast(value, elem.dtype))  # type: ignore[union-attr]
     stage.heap.write(Slot("list", x), [Grown(seq, grown.weak and is_weak(item))])
+    hold(item)
 
 
 def _search(stage: Stage, x: list[Any], name: str, wanted: Any) -> Any:

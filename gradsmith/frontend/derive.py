@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
-from gradsmith.errors import NotDifferentiable
+from gradsmith.errors import NotDifferentiable, UnsupportedCode
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import call
 from gradsmith.frontend.stage import NeedConcrete, Stage
-from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak
+from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Input, Output, Program, Value, copy_block
@@ -130,14 +130,18 @@ class Sub:
 
     def _call(self, f: Any, chosen: Leaves, stand_ins: list[Any]) -> Any:
         stage = self.stage
-        point = stage.checkpoint()
+        point, birth = stage.checkpoint(), next_birth()
         args, kwargs = chosen.replaced(stand_ins)
         result = call(stage, f, args, kwargs)
-        cells = [x.cell for x in stand_ins if isinstance(x, Array)]
-        if not any(slot.kind == "cell" and slot.owner in cells for slot in stage.heap.written(point[1])):
+        if not any(slot.kind == "cell" and slot.owner.birth < birth for slot in stage.heap.written(point[1])):
             return result
         stage.writes_arguments = True
         ids = [id(x) for x in chosen.leaves]
+        others = [id(x) for x in tree.flatten((args, kwargs))[0] if isinstance(x, Array)]
+        if set(ids) & set(others):
+            raise UnsupportedCode(
+                "one array is passed as an argument to differentiate and as another, and the function writes it; pass a copy"
+            )
         if len(set(ids)) == len(ids):
             return result
         # one array passed twice and written: both names see the write, so they share one cell (and one gradient)

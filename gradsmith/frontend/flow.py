@@ -207,7 +207,8 @@ class Loop:
         self.index_name = index_name
         self.jump = Slot("key", frame_vars, JUMP)
         self.descs: dict[Slot, Desc] = {}
-        self.ambiguous: set[Slot] = set()
+        self.ambiguous: dict[Slot, str] = {}  # slots whose array must not be written, and why
+        self.notes: dict[Slot, str] = {}  # the same for cells from before the loop
         self.ends: dict[Slot, Any] = {}
 
     def run(self) -> Value | None:
@@ -239,7 +240,7 @@ class Loop:
             number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
             self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
             if any(self.stage_references(a.cell) > 1 for a in _arrays_in(entry)):
-                self.ambiguous.add(slot)
+                self.ambiguous[slot] = AMBIGUOUS
 
     def stage_references(self, cell: Cell) -> int:
         """How many variables of the running calls refer to the cell, directly or in a container."""
@@ -289,11 +290,12 @@ class Loop:
             name = slot.owner.value.name if slot.kind == "cell" else str(slot.key or "")
             if count == 1 and name.isidentifier():
                 params[position].name = name
-            ambiguous = AMBIGUOUS if slot in self.ambiguous else ""
+            ambiguous = self.ambiguous.get(slot, "")
             if ambiguous and slot.kind == "cell":
                 self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
             self.stage.heap.write(slot, desc.rebuild(iter(params[position : position + count]), ambiguous))
             position += count
+        self.stage.heap.apply(self.notes.items())
         self.heads = {slot: slot.get() for slot in self.descs}
 
     def _condition(self, extra: list[Value]) -> Value:
@@ -353,7 +355,11 @@ class Loop:
         """Extend the descriptions by what the body left in the slots; False when it must be staged again."""
         stable = True
         for slot, end in written.items():
-            if slot in self.descs or slot == self.jump or _is_note(slot) or self.stage.heap.birth(slot.owner) >= self.birth:
+            if slot in self.descs or slot == self.jump or self.stage.heap.birth(slot.owner) >= self.birth:
+                continue
+            if _is_note(slot):
+                if end and slot not in self.notes:
+                    self.notes[slot], stable = end, False
                 continue
             entry = self._entry(slot)
             if entry is end or not self.wanted(slot):
@@ -388,27 +394,31 @@ class Loop:
 
     def _aliases(self) -> bool:
         """Mark slots whose arrays may be one another in a later iteration; False when a new one was found."""
+        found: dict[Slot, str] = {}
         owners: dict[int, list[Slot]] = {}
         for slot in self.descs:
             if slot.kind == "cell":
                 owners.setdefault(id(slot.owner), []).append(slot)
                 continue
             for array in _arrays_in(slot.get()):
+                if array.cell.ambiguous:
+                    found[slot] = array.cell.ambiguous
                 owners.setdefault(id(array.cell), []).append(slot)
                 if array.cell.birth < self.birth:
                     owners[id(array.cell)].append(slot)
-        found = {s for slots in owners.values() if len(slots) > 1 for s in slots}
-        new = found - self.ambiguous
-        self.ambiguous |= found
+        found |= {s: AMBIGUOUS for slots in owners.values() if len(slots) > 1 for s in slots}
+        new = found.keys() - self.ambiguous.keys()
+        self.ambiguous = found | self.ambiguous
         return not new
 
     def _finish(self, results: list[Value]) -> None:
         values = iter(results)
         for slot, desc in self.descs.items():
-            ambiguous = AMBIGUOUS if slot in self.ambiguous else ""
+            ambiguous = self.ambiguous.get(slot, "")
             if ambiguous and slot.kind == "cell":
                 self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
             self.stage.heap.write(slot, desc.rebuild(values, ambiguous))
+        self.stage.heap.apply(self.notes.items())
 
 
 class _LoopRegion:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.values import Array, Scalar, View, fresh
+from gradsmith.frontend.values import Array, Flat, Scalar, View, fresh
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import index_ndim
 from gradsmith.ir.program import Const, Op, Value
@@ -112,7 +113,7 @@ def _append(k: Any, spec: list[Any], args: list[Value]) -> None:
 def getitem(x: Array, key: Any) -> Any:
     """``x[key]``: a number, a view, or (with an array among the keys) a new array."""
     index = resolve(key, x.ndim)
-    if index.basic and (index.ndim or _has_ellipsis(key)):
+    if index.basic and (index.ndim or _has_ellipsis(key)) and not isinstance(x, Flat):
         return view(x, index.read, index.write, index.ndim, contiguous=_keeps_order(index.spec, x))
     value = index.read(x.value)
     return Scalar(value, weak=False) if index.ndim == 0 else fresh(value)
@@ -155,3 +156,21 @@ def view(
 ) -> Array:
     """A view of ``x``: reads through ``read(base)``, writes through ``write(base, new)``."""
     return Array(x.cell, (*x.views, View(read, write, ndim, contiguous, dtype)))
+
+
+def maybe_view(x: Array, value: Value, what: str) -> Array:
+    """An array with the elements ``value`` of which it is not known whether it is a view of ``x`` or a copy.
+
+    It cannot be written, nor read once ``x`` was written.
+    """
+    seen = x.cell.value
+
+    def refuse(when: str) -> NoReturn:
+        raise UnsupportedCode(f"{when} {what}: it may be a view or a copy; write .copy() to say that it is a copy")
+
+    def read(base: Value) -> Value:
+        if x.cell.value is not seen:
+            refuse("writing an array and then reading")
+        return value
+
+    return view(x, read, lambda base, new: refuse("writing into"), value.ndim, contiguous=True, dtype=value.dtype)

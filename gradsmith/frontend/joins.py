@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.heap import MISSING
+from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.values import (
     Array,
     Cell,
@@ -57,6 +57,18 @@ class Desc:
     def placeholder(self) -> list[Value]:
         """Values of the right types for a path on which the object is never looked at."""
         return [placeholder(t) for t in self.types()]
+
+
+def hold(item: Any) -> None:
+    """A list that grows in a loop holds the present elements of an array: writes to the array would not be seen in it."""
+    if isinstance(item, Array) and not item.cell.ambiguous:
+        st.current().heap.write(Slot("attr", item.cell, "ambiguous"), HELD)
+
+
+HELD = (
+    "writing into an array that a list which grows in a loop holds too; append a copy, rows.append(x.copy()), or write "
+    "before appending"
+)
 
 
 def placeholder(type: Type) -> Value:
@@ -169,6 +181,7 @@ class Growing(Desc):
             seq, rest = ir.emit("seq_new", elem=self.elem.types()[0]), x
         for item in rest:
             seq = ir.emit("seq_push", seq, self.elem.leaves(item)[0])
+            hold(item)
         return [seq]
 
     def rebuild(self, values: Iterator[Value], ambiguous: str) -> Any:

@@ -15,9 +15,10 @@ from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import Frame, StagedFunction
 from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.joins import HELD
 from gradsmith.frontend.outside import lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Maybe, Scalar, Symbolic, fresh, is_grown, is_number
+from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, Symbolic, fresh, is_grown, is_number
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 
@@ -67,7 +68,7 @@ _PLAIN = (int, float, complex, str, bytes, np.generic, list, tuple, dict, set, f
 
 
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
-    if isinstance(x, list) and (is_grown(x) or (is_grown(y))):
+    if isinstance(x, list) and (is_grown(x) or is_grown(y)):
         raise UnsupportedCode("adding to a list that grew in a loop; append to it in the loop")
     result = arithmetic.BINARY[symbol][1](x, y)
     return stage.heap.born(result) if isinstance(result, list | dict | set) else result
@@ -368,7 +369,7 @@ def _grown_item(stage: Stage, x: list[Any], key: Any) -> Any:
     inside = ir.emit("and", ir.elementwise("ge", i, 0), ir.elementwise("lt", i, n))
     stage.check(Scalar(inside, weak=True), IndexError, "list index out of range")
     value = ir.emit("seq_get", grown.seq, i)
-    return Scalar(value, grown.weak) if value.ndim == 0 else fresh(value)
+    return Scalar(value, grown.weak) if value.ndim == 0 else Array(Cell(value, ambiguous=HELD))
 
 
 def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:

@@ -38,8 +38,9 @@ class NeedConcrete(Exception):
 class Capture:
     """A value read from outside the function (closure, global, attribute): an input that is read again at each call."""
 
-    def __init__(self, value: Value, read: Callable[[], Any], kind: str):
-        self.value = value
+    def __init__(self, symbolic: Scalar | Array, read: Callable[[], Any], kind: str):
+        self.value = symbolic.value
+        self.cell = symbolic.cell if isinstance(symbolic, Array) else None
         self.read = read
         self.kind = kind
 
@@ -100,8 +101,7 @@ class Stage:
             if found.dtype.kind not in "biufc":
                 return found
         symbolic, description = self.add_input(found, name, data=False)
-        value = symbolic.value
-        self.captures.append(Capture(value, read, description.kind))
+        self.captures.append(Capture(symbolic, read, description.kind))
         if isinstance(found, np.ndarray):
             self._arrays[id(found)] = (found, symbolic)
         return symbolic

@@ -132,6 +132,12 @@ class Array(Symbolic):
         return f"<array {self.cell.value.name or ''}: {ArrayType(self.dtype, self.ndim)}, known at run time>"
 
 
+class Flat(Array):
+    """``x.flat``: written elements are those of ``x``, but slices are copies."""
+
+    __slots__ = ()
+
+
 class Grown(Symbolic):
     """The contents of a list that grew in a loop of the Program: the list holds this one object for all its items."""
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import gradsmith as gs
-from gradsmith.errors import UnsupportedCode
+from gradsmith.errors import MissingRule, UnsupportedCode
 
 BACKENDS = ("python",)
 
@@ -55,11 +55,16 @@ def judge(f: Callable[..., Any], points: Sequence[Sequence[Any]], backend: str) 
     compiled = gs.jit(f, backend=backend)
     forward = gs.jacobian(f, moving, mode="forward", backend=backend)
     scalar = np.ndim(f(*copy.deepcopy(points[0]))) == 0
-    reverse = (gs.grad if scalar else gs.jacobian)(f, moving, backend=backend, **({} if scalar else {"mode": "reverse"}))
+    reverse = (gs.grad if scalar else gs.jacobian)(
+        f, moving, backend=backend, **({} if scalar else {"mode": "reverse"})
+    )
     seen = []
     for point in points:
-        value, expected = f(*copy.deepcopy(point)), differences(f, point, moving)
-        same(compiled(*copy.deepcopy(point)), value, 1e-12, "value")
+        plain, own = copy.deepcopy(point), copy.deepcopy(point)
+        value, expected = f(*plain), differences(f, point, moving)
+        same(compiled(*own), value, 1e-12, "value")
+        for k, (a, b) in enumerate(zip(own, plain, strict=True)):
+            same(a, b, 1e-12, f"argument {k} after the call")
         seen.append((point, [leaves_alone(d, point) for d in (forward, reverse)]))
         for mode, found in zip(("forward", "reverse"), seen[-1][1], strict=True):
             for k, got, wanted in zip(moving, found, expected, strict=True):
@@ -74,7 +79,7 @@ def right_or_refused(f: Callable[..., Any], points: Sequence[Sequence[Any]], bac
     """A construct that may be refused, but then clearly: never a wrong number."""
     try:
         judge(f, points, backend)
-    except UnsupportedCode as error:
+    except (UnsupportedCode, MissingRule) as error:
         assert str(error)
 
 
@@ -87,7 +92,9 @@ def leaves_alone(derivative: Callable[..., Any], point: Sequence[Any]) -> Any:
     return found
 
 
-def differences(f: Callable[..., Any], point: Sequence[Any], moving: Sequence[int], h: float = 1e-3) -> list[np.ndarray]:
+def differences(
+    f: Callable[..., Any], point: Sequence[Any], moving: Sequence[int], h: float = 1e-3
+) -> list[np.ndarray]:
     """Jacobians by central differences of fourth order, extrapolated once more: error O(h⁶)."""
     return [_difference(f, point, k, h) for k in moving]
 
@@ -107,7 +114,9 @@ def _difference(f: Callable[..., Any], point: Sequence[Any], k: int, h: float) -
 
     shape = np.shape(f(*copy.deepcopy(list(point))))
     columns = [(16 * central(i, h / 2) - central(i, h)) / 15 for i in np.ndindex(x.shape)]
-    return np.moveaxis(np.reshape(columns, (*x.shape, *shape)), range(x.ndim), range(-x.ndim, 0)) if x.ndim else columns[0]
+    return (
+        np.moveaxis(np.reshape(columns, (*x.shape, *shape)), range(x.ndim), range(-x.ndim, 0)) if x.ndim else columns[0]
+    )
 
 
 def same(got: Any, expected: Any, tolerance: float, what: str) -> None:

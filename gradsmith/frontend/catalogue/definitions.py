@@ -8,6 +8,7 @@ import numpy as np
 
 from gradsmith.errors import MissingRule
 from gradsmith.frontend.catalogue import defines
+from gradsmith.frontend.catalogue.shaping import perhaps_view
 
 # ---- loops for ufunc.reduce and ufunc.accumulate ---------------------------------------------------------------------
 
@@ -415,7 +416,7 @@ def kaiser(M: Any, beta: Any) -> Any:
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: Any = False, writeable: Any = False
 ) -> Any:
-    x = np.asarray(x)
+    base = x = np.asarray(x)
     widths = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
     axes: Any = range(x.ndim) if axis is None else axis
     axes = axes if isinstance(axes, tuple | list | range) else (axes,)
@@ -426,7 +427,7 @@ def sliding_window_view(
         k = k % n
         places = np.arange(x.shape[k] - width + 1)[:, None] + np.arange(width)
         x = np.moveaxis(np.take(x, places, axis=k), k + 1, -1)
-    return x
+    return perhaps_view(base, x, "the result of sliding_window_view")
 
 
 # ---- sets ------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.frontend import indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
 from gradsmith.frontend.catalogue import implements

@@ -29,7 +29,7 @@ from gradsmith.frontend.catalogue.operands import (
     size,
     times,
 )
-from gradsmith.frontend.values import Array, Scalar, fresh
+from gradsmith.frontend.values import Array, Flat, Scalar, fresh
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 from gradsmith.ir.types import real_dtype
@@ -124,7 +124,8 @@ def imag_part(x: Any) -> Any:
 @attribute("flat")
 def flat(x: Any) -> Array:
     x = array(x)
-    return reshaped_view(x, [size(x.value)], True)
+    elements = reshaped_view(x, [size(x.value)], True)
+    return Flat(elements.cell, elements.views)
 
 
 @attribute("flags")
@@ -216,6 +217,16 @@ def reshaped_view(a: Array, dims: Sequence[Value], is_view: bool) -> Array:
     return indexing.view(
         a, lambda b: ir.reshape(b, dims), lambda b, new: ir.reshape(new, own), len(dims), contiguous=True
     )
+
+
+def perhaps_view(x: Any, elements: Any, what: str) -> Any:
+    """For definitions: ``elements``, where NumPy gives a view of ``x`` (see :func:`indexing.maybe_view`)."""
+    return elements
+
+
+@implements(perhaps_view)
+def _perhaps_view(x: Any, elements: Any, what: str) -> Any:
+    return indexing.maybe_view(x, elements.value, what)
 
 
 @implements(np.ravel, method="ravel")
