@@ -271,9 +271,14 @@ class Entry:
         originals = [em.ins(f"load ptr, ptr {em.word('%args', k)}") for k in range(len(self.lo.program.block.params))]
         answer = self._call_self(code, [context, *originals])
         em.do(f"call void @Py_DecRef(ptr {context})")
-        em.do(f"call void @gradsmith_abort(ptr {self.ctx})")
-        em.do(f"call void @gradsmith_finish(ptr {self.ctx})")
+        self._abandon()
         self._leave(answer)
+
+    def _abandon(self) -> None:
+        """Give back the context of a call that failed."""
+        if self.lo.uses_context:
+            self.em.do(f"call void @gradsmith_abort(ptr {self.ctx})")
+            self.em.do(f"call void @gradsmith_finish(ptr {self.ctx})")
 
     def _leave(self, result: str) -> None:
         self.exits.append((result, self.em.label))
@@ -307,9 +312,7 @@ class Entry:
         em.place(bad)
         if container is not None:
             em.do(f"call void @Py_DecRef(ptr {container})")
-        if self.lo.uses_context:
-            em.do(f"call void @gradsmith_abort(ptr {self.ctx})")
-            em.do(f"call void @gradsmith_finish(ptr {self.ctx})")
+        self._abandon()
         self._leave("null")
         em.place(good)
 

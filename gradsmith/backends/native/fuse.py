@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gradsmith.backends.native.elementwise import supported
 from gradsmith.backends.native.emit import representable
-from gradsmith.backends.native.shapes import Dims, Shapes
+from gradsmith.backends.native.shapes import Dims, Shapes, constant_steps
 from gradsmith.ir.ops import CONTROL, EFFECTS, ELEMENTWISE, REDUCTIONS, consumed_axes
 from gradsmith.ir.program import Block, Const, Op, Value, free_values
 from gradsmith.ir.types import ArrayType, SeqType
@@ -163,12 +163,8 @@ class Planner:
 
 def basic(op: Op, first: int) -> bool:
     """Whether the index spec has only integers, slices with constant steps, whole axes and new axes."""
-    for entry, args, _ in consumed_axes(op.attrs["spec"], op.args[first:]):
-        if entry in ("a", "m"):
-            return False
-        if isinstance(entry, tuple) and entry[3] and not (isinstance(args[-1], Const) and args[-1].data != 0):
-            return False
-    return True
+    parts = consumed_axes(op.attrs["spec"], op.args[first:])
+    return all(entry not in ("a", "m") for entry, _, _ in parts) and constant_steps(parts)
 
 
 class _Scheduler:

@@ -127,6 +127,7 @@ class Lowering:
         self._failures: list[tuple[str, int, list[str]]] = []
         self.host_sites: list[HostSite] = []
         self.slots = 0
+        self.copies = 0  # places that copy an array because it may not be updated or given away
         self.keep_alive: list[Any] = []
         self.input_scope = Scope()
         self.slot_scope = Scope()
@@ -322,6 +323,7 @@ class Lowering:
         """A contiguous copy of an array in memory of its own."""
         if a.splat is not None:
             return self.filled(a)
+        self.copies += 1
         out = self.alloc(a.dtype, a.dims)
         self.copy_elements(a, out)
         return out

@@ -243,6 +243,8 @@ class Nest:
                 strides.append(0)
             else:
                 strides.append(next(own))
+                if op.name == "unbroadcast":
+                    lo.require_equal(self.dims[k], out.dims[k - lead])
         reduced = [k in axes for k in range(len(self.dims))]
         pairs = zip(reduced, reduced[1:], strict=False)
         kept_together = [a == b for a, b in pairs]

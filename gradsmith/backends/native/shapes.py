@@ -259,7 +259,7 @@ class Shapes:
         """The shape of ``x[...]`` for x of shape ``dims``, index arguments being ``op.args[first:]``."""
         parts = consumed_axes(op.attrs["spec"], op.args[first:])
         kinds = [e for e, _, _ in parts]
-        if "m" in kinds or kinds.count("a") > 1 or ("a" in kinds and "i" in kinds):
+        if "m" in kinds or kinds.count("a") > 1 or ("a" in kinds and "i" in kinds) or not constant_steps(parts):
             return tuple(self.sym("op", op, 0, axis) for axis in range(op.result.ndim))
         out: list[Dim] = []
         axis = 0
@@ -277,7 +277,7 @@ class Shapes:
 
     def _update(self, op: Op) -> Dims:
         kinds = {e if isinstance(e, str) else "s" for e in op.attrs["spec"]}
-        if not kinds & {"a", "m"}:
+        if not kinds & {"a", "m"} and constant_steps(consumed_axes(op.attrs["spec"], op.args[2:])):
             region = self.indexed(self.of(op.args[0]), op, 2)
             if region:
                 self.space[op] = region
@@ -327,6 +327,12 @@ class Shapes:
         dims = (self.length(op.args[0]),)
         self.space[op] = dims
         return dims
+
+
+def constant_steps(parts: Iterable[tuple[Any, list[Value], int]]) -> bool:
+    """Whether the slices of an index have steps that are known and not 0."""
+    slices = [(entry, args) for entry, args, _ in parts if isinstance(entry, tuple)]
+    return all(not entry[3] or (isinstance(args[-1], Const) and args[-1].data != 0) for entry, args in slices)
 
 
 def _inner(op: Op) -> set[Any]:
