@@ -14,10 +14,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import gradsmith
 from benchmarks.contest import GRADSMITH, Case, Outcome, Target
 from benchmarks.timing import ratio
 
-LIBRARIES = ("gradsmith", "numpy", "scipy", "llvmlite", "numba", "autograd", "jax", "torch")
+LIBRARIES = ("numpy", "scipy", "llvmlite", "numba", "autograd", "jax", "torch")
 COLOURS = {
     "NumPy primal": "#4c78a8",
     "Numba primal": "#54a24b",
@@ -46,7 +47,7 @@ class Row:
 
 def environment() -> dict[str, Any]:
     """Machine, versions, settings: what a reader needs to judge the numbers."""
-    versions = {}
+    versions = {"gradsmith": gradsmith.__version__}
     for name in LIBRARIES:
         try:
             versions[name] = importlib.metadata.version(name)
