@@ -195,7 +195,8 @@ class Saver:
         if not frame.is_loop:
             return self._escape(frame, v)
         nested = any(outer.is_loop for outer in frame.chain[:-1])
-        if frame.op.name == "for" and not nested and isinstance(v.type, ArrayType):
+        rows = frame.op.name == "for" and (not nested or _updates_arrays_only(frame.op))
+        if rows and isinstance(v.type, ArrayType):
             dims = [self.shapes.dim(v, k) for k in range(v.ndim)]
             if all(a not in frame.owned for dim in dims for a in atoms(dim)):
                 return self._save_row(frame, v, dims)
@@ -280,6 +281,14 @@ class Saver:
             self._counters[loop] = loop.results[-1]
             frame.owned.add(loop.results[-1])
         return self._counters[loop]
+
+
+def _updates_arrays_only(loop: Op) -> bool:
+    """Whether a loop is an innermost one that carries arrays only: it may be vectorised, unless it pushes on a stack."""
+    body = loop.regions[-1]
+    return not any(op.regions for op in body.ops) and all(
+        isinstance(p.type, ArrayType) and p.ndim for p in loop_slots(loop)[1]
+    )
 
 
 def _to_recompute(needed: Iterable[Value], operands: Operands, saved: set[Value]) -> set[Value]:

@@ -122,8 +122,9 @@ class Writer:
         pool.lists.append(emit("concatenate", sin(x), y, axis=0) if self.rng.random() < 0.5 else self.combine(x, x))
 
     def carried(self, pool: Pool) -> list[Value]:
-        some = [self.recent(pool.scalars) for _ in range(self.rng.randint(1, 2))]
-        some += [self.recent(pool.vectors) for _ in range(self.rng.randint(0, 1))]
+        scalars, vectors = self.rng.choice([(0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
+        some = [self.recent(pool.scalars) for _ in range(scalars)]
+        some += [self.recent(pool.vectors) for _ in range(vectors)]
         return some + [self.recent(pool.lists) for _ in range(self.rng.randint(0, 1))]
 
     def scoped(self, pool: Pool, params: list[Value], indices: list[Value], depth: int) -> list[Value]:

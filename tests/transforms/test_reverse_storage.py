@@ -6,12 +6,14 @@ import numpy as np
 
 from gradsmith.ir.builder import (
     Builder,
+    abs_,
     add_at,
     cast,
     current,
     full,
     i64,
     index,
+    log,
     set_at,
     shape,
     sin,
@@ -155,6 +157,37 @@ def test_nested_recurrence_uses_a_stack():
     g = grad_program(p)
     assert saved(g) == ["float64"] and count(g, "seq_push") == count(g, "seq_pop") == 1
     check_derivatives(p, args, second=True)
+
+
+def test_elimination_in_place_saves_rows_in_its_vectorisable_loop():
+    def lu(a):
+        n = shape(a)[0]
+
+        def at(a, i, j):
+            return index(a, ["i", "i"], [i, j])
+
+        def column(k, a):
+            def row(i, a):
+                a = set_at(a, at(a, i, k) / at(a, k, k), ["i", "i"], [i, k])
+
+                def element(j, a):
+                    return [set_at(a, at(a, i, j) - at(a, i, k) * at(a, k, j), ["i", "i"], [i, j])]
+
+                return for_loop(n, [a], element, start=k + i64(1))
+
+            return for_loop(n, [a], row, start=k + i64(1))
+
+        a = for_loop(n, [a], column)[0]
+        return for_loop(n, [Const(0.0)], lambda k, s: [s + log(abs_(at(a, k, k)))])[0]
+
+    a = rng.normal(size=(4, 4)) + 3 * np.eye(4)
+    p = build(lu, [a])
+    g = grad_program(p)
+    innermost = [op for op in loops(g) if not any(inner.regions for inner in op.regions[0].ops)]
+    assert not any(count(op.regions[0], name) for op in innermost for name in ("seq_push", "seq_pop"))
+    assert count(g, "seq_push") == 4
+    np.testing.assert_allclose(run(g, [a])[0], np.linalg.inv(a).T, rtol=1e-8)
+    check_derivatives(p, [a], second=True)
 
 
 def test_pullback_in_a_loop_over_seeds_does_not_use_the_stack_up():
