@@ -7,6 +7,7 @@ staged copies, so that code under differentiation never changes what belongs to 
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import Maybe, Symbolic
 
 #: containers longer than this are assumed constant instead of being read item by item
 _MAX_ITEMS = 512
@@ -33,6 +35,8 @@ def lift(stage: Stage, found: Any, read: Callable[[], Any], name: str, key: Any)
 
 
 def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
+    if isinstance(found, Symbolic | Maybe):
+        return found
     if isinstance(found, np.ndarray) and type(found) is np.ndarray:
         return stage.capture(found, read, name)
     if isinstance(found, float | complex | np.inexact):
@@ -68,15 +72,46 @@ def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str
     return tuple(_lift(stage, x, lambda k=k: read()[k], f"{name}[{k}]") for k, x in enumerate(found))
 
 
+def note_root(stage: Stage, f: Any) -> None:
+    """The function that is differentiated brings its objects along; their attributes are read again at each call."""
+    if not isinstance(f, _PLAIN):
+        stage.origins.setdefault(id(f), (f, lambda: f, getattr(f, "__name__", type(f).__name__)))
+
+
+def note_part(stage: Stage, owner: Any, name: str) -> None:
+    """If ``owner`` comes from outside, so does its part ``owner.name``."""
+    origin = stage.origins.get(id(owner))
+    if origin is not None:
+        part = getattr(owner, name)
+        stage.origins.setdefault(id(part), (part, lambda: getattr(origin[1](), name), origin[2]))
+
+
+def partial_parts(stage: Stage, f: functools.partial[Any]) -> tuple[Any, list[Any], dict[str, Any]]:
+    """Function, arguments and keywords of a partial; those of one from outside are read again at each call."""
+    origin = stage.origins.get(id(f))
+    if origin is None:
+        return f.func, list(f.args), f.keywords
+    read, name = origin[1], origin[2]
+    note_part(stage, f, "func")
+    args = [lift(stage, x, lambda k=k: read().args[k], f"{name}_{k}", (id(f), k)) for k, x in enumerate(f.args)]
+    named = {k: lift(stage, x, lambda k=k: read().keywords[k], k, (id(f), k)) for k, x in f.keywords.items()}
+    return f.func, args, named
+
+
 def lift_attribute(stage: Stage, owner: Any, name: str, found: Any) -> Any:
     """An attribute read from an object: an input or an assumption if the object comes from outside."""
     if isinstance(owner, types.ModuleType):
         if is_library(owner.__name__):
             return found
         return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
-    origin = stage.origins.get(id(owner))
-    if origin is None or isinstance(found, types.MethodType | types.BuiltinFunctionType):
+    if isinstance(found, types.MethodType | types.BuiltinFunctionType) or isinstance(found, Symbolic | Maybe):
         return found
+    origin = stage.origins.get(id(owner))
+    if origin is None:
+        if stage.heap.birth(owner) or isinstance(owner, type) or is_library(type(owner).__module__):
+            return found
+        # reached without reading a name: the function itself, an argument of a partial, a bound method's object
+        origin = stage.origins[id(owner)] = (owner, lambda: owner, type(owner).__name__)
     read_owner = origin[1]
     return lift(stage, found, lambda: getattr(read_owner(), name), f"{origin[2]}.{name}", (id(owner), name))
 

@@ -173,7 +173,8 @@ class NativeProgram:
                 message = f"index {words[0]} is out of bounds for axis {site.axis} with size {words[1]}"
                 error = IndexError(message)
             else:
-                values = [_from_word(w, a.dtype) for w, a in zip(words, site.op.args[1:], strict=False)]
+                # without values there may be no context to read them from: the arguments come first in the zip
+                values = [_from_word(w, a.dtype) for a, w in zip(site.op.args[1:], words, strict=False)]
                 error = site.op.attrs["error"](site.op.attrs["message"].format(*values))
         if site.op is not None:
             add_location(error, site.op.loc)
