@@ -13,6 +13,7 @@ from gradsmith.call import Cache, Specialisation
 from gradsmith.explain import explain
 from gradsmith.frontend import derive
 from gradsmith.frontend.calls import call as staged_call
+from gradsmith.frontend.outside import note_root
 from gradsmith.frontend.stage import Stage
 
 ArgNums = int | str | Sequence[int | str]
@@ -31,9 +32,13 @@ class Compiled:
         self.__name__ = f"{kind}_{'lambda' if name == '<lambda>' else name}"
         self.__doc__ = f"{kind} of {name}"
         self.__wrapped__ = f
-        self._emit = emit
-        code = getattr(f, "__code__", None)
-        self._cache = Cache(self.__name__, emit, backend, code.co_varnames[: code.co_argcount] if code else ())
+
+        def emit_of_root(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+            note_root(stage, f)
+            return emit(stage, args, kwargs)
+
+        self._emit = emit_of_root
+        self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._cache.fast
@@ -118,7 +123,7 @@ def value_and_grad(
     names, single = _names(argnums)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        chosen = derive.Leaves(args, kwargs, names)
+        chosen = derive.Leaves(args, kwargs, names, f)
         value, grads, aux = derive.value_and_grad(stage, f, chosen, has_aux)
         structured = chosen.structured(grads)
         gradient = structured[0] if single else tuple(structured)
@@ -220,7 +225,7 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *,
     names, single = _names(argnums)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return derive.jacobian(stage, f, derive.Leaves(args, kwargs, names), mode, single)
+        return derive.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single)
 
     return Compiled(f, "jacobian", emit, backend)
 

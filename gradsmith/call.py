@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from gradsmith.errors import UnsupportedCode, add_location
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, Stage, check_array
 from gradsmith.frontend.values import Array, Cell, Scalar
-from gradsmith.ir.program import Block, Input, Output, Program, Value, free_values
+from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.transforms.simplify import simplify
 
 #: what the emitter of a transform is: (stage, args, kwargs) → result, on front-end values
@@ -120,9 +121,10 @@ def _check_overlap(values: Sequence[Any]) -> None:
 class Cache:
     """The specialisations of one derivative of one function. Threads may share it."""
 
-    def __init__(self, name: str, emit: Emitter, backend: str, parameters: Sequence[str] = ()):
+    def __init__(self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None):
         self.name = name
-        self.parameters = parameters  # names of the positional parameters
+        self.parameters = code.co_varnames[: code.co_argcount] if code else ()
+        self.defined_at = Location(code.co_filename, code.co_firstlineno, code.co_qualname) if code else None
         self.emit = emit
         self.backend = backend
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
@@ -193,7 +195,8 @@ class Cache:
             try:
                 result = self.emit(stage, list(args), kwargs)
             except Exception as error:
-                add_location(error, stage.loc)
+                stage.heap.rollback(0)
+                add_location(error, stage.loc or self.defined_at)
                 raise
             out_leaves, out_structure = tree.flatten(result)
             symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]

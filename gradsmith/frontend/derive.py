@@ -5,6 +5,7 @@ These run at the top of a staging and inside it alike, so derivatives nest: ``gr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,13 +29,13 @@ from gradsmith.transforms.simplify import simplify
 class Leaves:
     """The differentiable leaves of chosen arguments of a call."""
 
-    def __init__(self, args: Sequence[Any], kwargs: dict[str, Any], names: Sequence[int | str]):
+    def __init__(self, args: Sequence[Any], kwargs: dict[str, Any], names: Sequence[int | str], f: Any = None):
         self.args = list(args)
         self.kwargs = dict(kwargs)
-        self.names = names
+        self.names = [n if n in kwargs or isinstance(n, int) else _position(f, n) for n in names]
         self.trees: list[tuple[list[Any], tree.Tree]] = []
         self.chosen: list[tuple[int, int]] = []  # (which argument, which leaf of it)
-        for n, name in enumerate(names):
+        for n, name in enumerate(self.names):
             leaves, structure = tree.flatten(self._argument(name))
             self.trees.append((leaves, structure))
             for k, leaf in enumerate(leaves):
@@ -47,8 +48,6 @@ class Leaves:
 
     def _argument(self, name: int | str) -> Any:
         if isinstance(name, str):
-            if name not in self.kwargs:
-                raise NotDifferentiable(f"no argument named {name!r}; argnums names arguments by position or by keyword")
             return self.kwargs[name]
         try:
             return self.args[name]
@@ -82,6 +81,17 @@ class Leaves:
         for (n, k), value in zip(self.chosen, new, strict=True):
             parts[n][k] = value
         return [tree.unflatten(structure, part) for (_, structure), part in zip(self.trees, parts, strict=True)]
+
+
+def _position(f: Any, name: str) -> int:
+    """The position of the parameter ``name`` of ``f``, which was not passed by keyword."""
+    try:
+        parameters = list(inspect.signature(f).parameters)
+    except (TypeError, ValueError):
+        parameters = []
+    if name not in parameters:
+        raise NotDifferentiable(f"no argument named {name!r}; argnums names arguments by position or by name")
+    return parameters.index(name)
 
 
 def _is_inexact(x: Any) -> bool:
@@ -238,11 +248,13 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
 
 
 def matching_leaves(what: str, structure: tree.Tree, likes: Sequence[Any], given: Any) -> list[Any]:
-    """Leaves of ``given``, which must have the structure of ``likes`` (None for no tangent)."""
-    leaves, found = tree.flatten(given)
-    if found != structure:
-        raise TypeError(f"{what} must have the structure of what they belong to: {structure}, not {found}")
-    return leaves
+    """Leaves of ``given`` (keys of dicts in any order), which must have the structure of ``likes``."""
+    tree.flatten(given)  # registers classes
+    try:
+        return structure.flatten_up_to(given)
+    except ValueError:
+        found = tree.flatten(given)[1]
+        raise TypeError(f"{what} must have the structure of what they belong to: {structure}, not {found}") from None
 
 
 def pushforward(stage: Stage, f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
