@@ -18,6 +18,10 @@ import optree
 _NAMESPACE = "gradsmith"
 _registered: set[type] = set()
 
+# a dict is iterated in the order of its keys, so that is part of its structure; the manager must live to stay in force
+_ordered = optree.dict_insertion_ordered(True, namespace=_NAMESPACE)
+_ordered.__enter__()
+
 Tree = optree.PyTreeSpec
 
 

@@ -4,8 +4,11 @@ the callee's own source, native Python where nothing symbolic is in reach; else 
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
+import inspect
 import itertools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +17,10 @@ import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, objects
+from gradsmith.frontend import catalogue, objects, outside
 from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import Code, Frame, StagedFunction, compiled
-
+from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.outside import is_library, lift
 from gradsmith.frontend.stage import Stage, current
 from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
@@ -75,9 +78,13 @@ def _implementation(stage: Stage, implementation: Callable[..., Any], args: Sequ
 
 def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(f, functools.partial):
-        return call(stage, f.func, [*f.args, *args], {**f.keywords, **kwargs})
+        function, own, named = outside.partial_parts(stage, f)
+        return call(stage, function, [*own, *args], {**named, **kwargs})
     if isinstance(f, types.MethodType):
+        outside.note_part(stage, f, "__self__")
         return call(stage, f.__func__, [f.__self__, *args], kwargs)
+    if isinstance(f, operator.itemgetter | operator.attrgetter):
+        return _get(stage, f, *args)
     if isinstance(f, functools._lru_cache_wrapper) or hasattr(f, "py_func"):
         return call(stage, getattr(f, "py_func", None) or f.__wrapped__, args, kwargs)
     if isinstance(f, types.FunctionType):
@@ -89,6 +96,16 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
     return _native(stage, f, args, kwargs)
 
 
+def _get(stage: Stage, getter: operator.itemgetter[Any] | operator.attrgetter[Any], x: Any) -> Any:
+    """What an itemgetter or attrgetter finds in ``x``: one thing, or a tuple of several."""
+    wanted = getter.__reduce__()[1]  # type: ignore[index]
+    if isinstance(getter, operator.itemgetter):
+        found = tuple(objects.getitem(stage, x, key) for key in wanted)
+    else:
+        found = tuple(functools.reduce(functools.partial(objects.getattr_, stage), path.split("."), x) for path in wanted)
+    return found[0] if len(found) == 1 else found
+
+
 def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     module = f.__module__ or ""
     symbolic = contains_symbolic([f, *args, *kwargs.values()])
@@ -98,13 +115,39 @@ def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwa
         if module.split(".")[0] in ("copy", "warnings", "dataclasses"):
             return _native(stage, f, args, kwargs)
         raise missing_rule(f)
-    if f.__code__.co_filename == "<string>" and "__dataclass_fields__" in dir(_owner_of(args)):
-        return _native(stage, f, args, kwargs)  # a dataclass's generated method only stores its arguments
+    if f.__code__.co_filename == "<string>" and f.__name__ == "__init__" and dataclasses.is_dataclass(_owner_of(args)):
+        return _initialise_dataclass(stage, f, args[0], args[1:], kwargs)
     return call_source(stage, f, args, kwargs)
 
 
 def _owner_of(args: Sequence[Any]) -> Any:
     return type(args[0]) if args else object
+
+
+def _initialise_dataclass(
+    stage: Stage, f: types.FunctionType, instance: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """What a dataclass's generated ``__init__`` does, which has no source: store the fields, call ``__post_init__``."""
+    given = inspect.signature(f).bind(instance, *args, **kwargs).arguments
+    extra = []
+    for field in type(instance).__dataclass_fields__.values():
+        kind = field._field_type.name
+        if kind == "_FIELD_CLASSVAR":
+            continue
+        if field.init and field.name in given:
+            value = given[field.name]
+        elif field.default_factory is not dataclasses.MISSING:
+            value = call(stage, field.default_factory, [], {})
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        else:
+            continue  # a field that __post_init__ makes
+        if kind == "_FIELD_INITVAR":
+            extra.append(value)
+        else:
+            stage.heap.write(Slot("attr", instance, field.name), value)
+    if hasattr(instance, "__post_init__"):
+        call(stage, type(instance).__post_init__, [instance, *extra], {})
 
 
 @functools.cache
@@ -156,11 +199,11 @@ def _holds_only(cls: type) -> bool:
     return (
         hasattr(cls, "_fields")
         or cls.__module__ in ("itertools", "collections", "functools", "types")
-        or issubclass(cls, types.MethodType | functools.partial | itertools.chain | collections.deque)
+        or issubclass(cls, types.MethodType | functools.partial | itertools.chain | collections.deque | np.vectorize)
     )
 
 
-_PASS_THROUGH = frozenset({"itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
+_PASS_THROUGH = frozenset({"optree", "itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
 
 
 def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -82,6 +82,9 @@ class Code:
 class StagedFunction:
     """A function defined by staged code: its body, the frame around it and its defaults."""
 
+    # in slots, because functools.update_wrapper copies the __dict__ of one function into another's
+    __slots__ = ("code", "frame", "defaults", "kwdefaults", "__dict__")
+
     def __init__(self, code: Code, frame: Frame, defaults: list[Any], kwdefaults: dict[str, Any]):
         self.code = code
         self.frame = frame
@@ -89,7 +92,7 @@ class StagedFunction:
         self.kwdefaults = kwdefaults
         self.__name__ = self.__qualname__ = code.name
         self.__doc__ = code.docs
-        self.__module__ = frame.globals.get("__name__", "")
+        self.__module__ = frame.globals.get("__name__", "")  # type: ignore[misc]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Native code (functools.partial, sorted, a decorator) calls back into the stager."""

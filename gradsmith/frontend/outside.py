@@ -104,16 +104,28 @@ def lift_attribute(stage: Stage, owner: Any, name: str, found: Any) -> Any:
         if is_library(owner.__name__):
             return found
         return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
+    cls = owner if isinstance(owner, type) else type(owner)
+    if isinstance(found, types.MethodType) and not is_library(cls.__module__):
+        if found.__func__ is _class_function(cls, name):
+            stage.assume(lambda: _class_function(cls, name), found.__func__, name)
+        return found
     if isinstance(found, types.MethodType | types.BuiltinFunctionType) or isinstance(found, Symbolic | Maybe):
         return found
+    if cls is owner and not is_library(cls.__module__):
+        return lift(stage, found, lambda: getattr(owner, name), f"{cls.__name__}.{name}", (id(owner), name))
     origin = stage.origins.get(id(owner))
     if origin is None:
-        if stage.heap.birth(owner) or isinstance(owner, type) or is_library(type(owner).__module__):
+        if stage.heap.birth(owner) or is_library(cls.__module__):
             return found
         # reached without reading a name: the function itself, an argument of a partial, a bound method's object
         origin = stage.origins[id(owner)] = (owner, lambda: owner, type(owner).__name__)
     read_owner = origin[1]
     return lift(stage, found, lambda: getattr(read_owner(), name), f"{origin[2]}.{name}", (id(owner), name))
+
+
+def _class_function(cls: type, name: str) -> Any:
+    found = getattr(cls, name, None)
+    return getattr(found, "__func__", found)
 
 
 def lift_item(stage: Stage, owner: Any, key: Any, found: Any) -> Any:

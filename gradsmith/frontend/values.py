@@ -7,7 +7,9 @@ one Array, or two Arrays with one Cell; a write goes to the Cell and is seen thr
 
 from __future__ import annotations
 
+import functools
 import itertools
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -206,19 +208,31 @@ def result_dtype(*operands: Any) -> np.dtype:
     return np.result_type(*map(promotion_sample, operands))
 
 
-def contains_symbolic(x: Any, _seen: set[int] | None = None) -> bool:
-    """Whether a symbolic value can be reached from ``x`` through containers, attributes and closures."""
+def contains_symbolic(x: Any) -> bool:
+    """Whether a symbolic value can be reached from ``x`` through containers, attributes and closures.
+
+    The nearest objects are looked at first, and no more than ``_MAX_REACH``: what lies further is of a large library
+    (a compiler, a logger), and a symbolic value that reaches native code all the same raises an error there.
+    """
     if isinstance(x, Symbolic):
         return True
-    if x is None or isinstance(x, _ATOMS):
-        return False
-    seen = set() if _seen is None else _seen
-    if id(x) in seen:
-        return False
-    seen.add(id(x))
-    return any(contains_symbolic(y, seen) for y in _children(x))
+    level, seen = [x], {id(x)}
+    while level and len(seen) <= _MAX_REACH:
+        following: list[Any] = []
+        for y in level:
+            if y is None or isinstance(y, _ATOMS):
+                continue
+            for child in _children(y):
+                if isinstance(child, Symbolic):
+                    return True
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    following.append(child)
+        level = following
+    return False
 
 
+_MAX_REACH = 20_000
 _ATOMS = (int, float, complex, str, bytes, np.generic, np.ndarray, np.dtype, type, type(np), type(len), np.ufunc)
 
 
@@ -227,18 +241,21 @@ def _children(x: Any) -> list[Any]:
         return [*x.keys(), *x.values()]
     if isinstance(x, list | tuple | set | frozenset):
         return list(x)
-    children = list(getattr(x, "__dict__", {}).values())
-    for name in ("__self__", "__func__", "__wrapped__"):
-        children.append(getattr(x, name, None))
-    for cell in getattr(x, "__closure__", None) or ():
-        try:
-            children.append(cell.cell_contents)
-        except ValueError:
-            continue  # a closure variable that is not assigned yet
-    children += list(getattr(x, "__defaults__", None) or ())
+    if isinstance(x, types.MethodType):
+        return [x.__self__, x.__func__]
+    if isinstance(x, functools.partial):
+        return [x.func, *x.args, *x.keywords.values()]
+    attributes = getattr(x, "__dict__", None)
+    children = list(attributes.values()) if isinstance(attributes, dict) else []
+    if isinstance(x, types.FunctionType):
+        for cell in x.__closure__ or ():
+            try:
+                children.append(cell.cell_contents)
+            except ValueError:
+                continue  # a closure variable that is not assigned yet
+        return children + [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
     slots = getattr(type(x), "__slots__", ())
-    children += [getattr(x, s, None) for s in ([slots] if isinstance(slots, str) else slots)]
-    return children
+    return children + [getattr(x, s, None) for s in ([slots] if isinstance(slots, str) else slots)]
 
 
 def constant(value: Value) -> bool:
