@@ -284,7 +284,7 @@ class Saver:
 
 
 def _updates_arrays_only(loop: Op) -> bool:
-    """Whether a loop is an innermost one that carries arrays only: it may be vectorised, unless it pushes on a stack."""
+    """Whether a loop is innermost and carries arrays only: it may be vectorised, unless it pushes on a stack."""
     body = loop.regions[-1]
     return not any(op.regions for op in body.ops) and all(
         isinstance(p.type, ArrayType) and p.ndim for p in loop_slots(loop)[1]

@@ -97,9 +97,10 @@ class Shapes:
             for axis, unit in enumerate(units):
                 self._known[x, axis] = const(1) if unit else ("dim", x, axis)
             self._not_one.update(("dim", x, axis) for axis, unit in enumerate(units) if not unit)
-        for op in ops:  # run in every execution, so what they require of shapes holds
-            if op.name in ELEMENTWISE and op.result.ndim:
-                self.shape(op.result)
+        for op in ops:
+            self._scan(op)
+            if op.name in ELEMENTWISE:  # it runs in every execution, so what it requires of shapes holds
+                self._learn(op)
 
     def _register(self, ops: Iterable[Op]) -> None:
         for op in ops:
@@ -107,6 +108,26 @@ class Shapes:
                 self._loop_of.update(dict.fromkeys(loop_slots(op)[1], op))
             for region in op.regions:
                 self._register(region.ops)
+
+    def _scan(self, op: Op) -> None:
+        """Note the shapes of the results, inner operations before outer ones, so that no recursion goes deep."""
+        if op.name in ("for", "while"):
+            if ("loop", op) not in self._known:
+                self._assume_invariant(op)
+        else:
+            for region in op.regions:
+                for inner in region.ops:
+                    self._scan(inner)
+        for result in op.results:
+            if isinstance(result.type, ArrayType):
+                self.shape(result)
+
+    def _learn(self, op: Op) -> None:
+        """Lengths other than one that are broadcast together are equal."""
+        for axis in range(-op.result.ndim, 0):
+            lengths = {self.dim(a, a.ndim + axis) for a in op.args if a.ndim + axis >= 0}
+            known = sorted((n for n in lengths if self._is_not_one(n) and n != const(1)), key=lambda n: n[0] != "const")
+            self._equal.update((n, known[0]) for n in known[1:] if n[0] != "const")
 
     def dim(self, x: Value, axis: int) -> Expr:
         """The length of ``axis`` of ``x``."""
@@ -129,10 +150,6 @@ class Shapes:
             return a
         if a == const(1):
             return b
-        if self._is_not_one(a) and self._is_not_one(b):
-            a, b = (b, a) if b[0] == "const" else (a, b)
-            self._equal[b] = a
-            return a
         return a if self._is_not_one(a) else b if self._is_not_one(b) else ("broadcast", a, b)
 
     def _is_not_one(self, expr: Expr) -> bool:
@@ -152,7 +169,7 @@ class Shapes:
         region = [self._index(read, k) for k in range(index_ndim(x.ndim, update.attrs["spec"], args))]
         return None not in region and region == self.shape(value)
 
-    def integer(self, v: Value) -> Expr:
+    def integer(self, v: Value, depth: int = 20) -> Expr:
         """An integer scalar as an expression."""
         if isinstance(v, Const):
             return const(int(v.data))
@@ -160,7 +177,7 @@ class Shapes:
         if op is not None and op.name == "dim":
             return self.dim(op.args[0], op.attrs["axis"])
         if op is not None and op.name in _ARITHMETIC:
-            return arithmetic(op.name, *map(self.integer, op.args))
+            return arithmetic(op.name, *(self.integer(a, depth - 1) if depth else ("value", a) for a in op.args))
         return ("value", v)
 
     def _assume_invariant(self, loop: Op) -> None:
@@ -178,6 +195,8 @@ class Shapes:
         before = dict(self._known)
         while True:
             self._known = {**before, **assumed}
+            for op in loop.regions[-1].ops:
+                self._scan(op)
             broken = [
                 (p, a)
                 for _, p, end, _, a in slots

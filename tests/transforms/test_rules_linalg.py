@@ -187,9 +187,9 @@ def test_convolution_and_exact_sum(kind):
 def test_special_functions(name):
     arity = len(special.PARTIALS[name])
     x = rng.uniform(0.2, 0.8, size=(2, 3))
-    shape_parameters = [c for c, p in zip((2.0, 1.5), special.PARTIALS[name], strict=False) if p is None and arity > 1]
-    args = [x] if shape_parameters or arity == 1 else [x, rng.uniform(0.5, 2, size=3)]
-    judge(lambda *x: special.special(name, *shape_parameters, *x), *args, tol=1e-5)
+    fixed = [c for c, p in zip((2.0, 1.5, 2.5), special.PARTIALS[name], strict=False) if p is None]
+    args = [x] if fixed or arity == 1 else [x, rng.uniform(0.5, 2, size=3)]
+    judge(lambda *x: special.special(name, *fixed, *x), *args, tol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
