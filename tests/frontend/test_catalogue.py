@@ -55,10 +55,14 @@ def in_double(x: Any) -> Any:
     return x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype == np.float32 else x
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.differentiable], ids=lambda c: c.name)
+#: one kind of numbers is enough where others only differ in promotion
+DIFFERENTIABLE = [c for c in CASES if c.differentiable and not set(c.kinds) & set("0gf")]
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=lambda c: c.name)
 def test_derivative(case: Case) -> None:
     """Forward and reverse mode against central differences."""
-    args = [in_double(x) for x in samples(case, 0)]
+    args = samples(case, 0)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         check_grads(case.function, args, 1, atol=1e-6, rtol=1e-6, eps=1e-6, backend="python")

@@ -18,6 +18,8 @@ def reduce_loop(function: Any) -> Any:
 
     def reduce(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
         rows = np.moveaxis(np.asarray(array, dtype), axis, 0)
+        if len(rows) == 0 and function.identity is not None:
+            return np.full(array.shape[:axis] + (1,) * keepdims + array.shape[axis + 1 :], function.identity)[()]
         total = rows[0]
         for k in range(1, len(rows)):
             total = function(total, rows[k])
@@ -222,6 +224,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     if mode in ("edge", "wrap", "reflect", "symmetric") and options.get("reflect_type", "even") == "even":
         for k in range(x.ndim):
             n = x.shape[k]
+            if n == 0:
+                raise ValueError(f"can't extend empty axis {k} using modes other than 'constant' or 'empty'")
             x = np.take(x, _pad_source(np.arange(-widths[k][0], n + widths[k][1]), n, mode), axis=k)
         return x
     raise MissingRule(f"numpy.pad with mode={mode!r} and these options cannot be staged")
@@ -425,6 +429,8 @@ def sliding_window_view(
     n = x.ndim
     for k, width in zip(axes, widths, strict=True):
         k = k % n
+        if width > x.shape[k]:
+            raise ValueError("window shape cannot be larger than input array shape")
         places = np.arange(x.shape[k] - width + 1)[:, None] + np.arange(width)
         x = np.moveaxis(np.take(x, places, axis=k), k + 1, -1)
     return perhaps_view(base, x, "the result of sliding_window_view")

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from gradsmith.frontend.catalogue import defines
-from gradsmith.frontend.catalogue.statistics import root
+from gradsmith.frontend.catalogue.statistics import reduced_last, root
 
 
 @defines(np.linalg.norm)
@@ -78,9 +78,7 @@ def _matrix_norm(x: Any, ord: Any, axes: Any) -> Any:
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: Any = False, ord: Any = 2) -> Any:
     x = np.asarray(x)
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    kept = tuple(k for k in range(x.ndim) if k not in axes)
-    moved = np.transpose(x, kept + axes)
-    rows = np.reshape(moved, moved.shape[: len(kept)] + (-1,))
+    rows, _ = reduced_last(x, axes)
     result = np.linalg.norm(rows, ord=ord, axis=-1)
     return np.expand_dims(result, tuple(sorted(axes))) if keepdims else result
 
@@ -158,7 +156,15 @@ def tensorinv(a: Any, ind: Any = 2) -> Any:
     return np.reshape(np.linalg.inv(np.reshape(a, (size, size))), a.shape[ind:] + a.shape[:ind])
 
 
-@defines(np.cross, np.linalg.cross)
+@defines(np.linalg.cross)
+def linalg_cross(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        raise ValueError("Both input arrays must be (arrays of) 3-dimensional vectors")
+    return np.cross(x1, x2, axis=axis)
+
+
+@defines(np.cross)
 def cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Any:
     if axis is not None:
         axisa = axisb = axisc = axis

@@ -345,7 +345,16 @@ def sorted_value(value: Value, axis: Any) -> Value:
 @implements(np.partition)
 def partition(a: Any, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     """A sorted array is a partition at every position."""
+    _check_positions(st.as_value(a), kth, axis)
     return sort(a, axis, None, order)
+
+
+def _check_positions(value: Value, kth: Any, axis: Any) -> None:
+    n = size(value) if axis is None else ir.shape(value)[axis_index(axis, value.ndim)]
+    for k in [kth] if not isinstance(kth, tuple | list) else kth:
+        place = st.index_value(k)
+        inside = fold("and", [fold("lt", [place, n]), fold("ge", [place, fold("neg", [n])])])
+        st.current().check(inside, ValueError, "kth(={}) out of bounds ({})", place, n)
 
 
 @implements(np.argsort, method="argsort")

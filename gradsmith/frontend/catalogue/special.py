@@ -24,8 +24,8 @@ _OPERATIONS["psi"] = "digamma"
 #: elementwise functions called on the host, in ``gradsmith/rules/special.py`` with their partial derivatives
 _HOSTED = """erfinv erfcinv erfcx erfi dawsn ndtr log_ndtr ndtri rgamma i0 i1 i0e i1e j0 j1 y0 y1 k0 k1 k0e k1e jv yv
     iv kv ive kve beta betaln xlogy xlog1py entr rel_entr kl_div gammainc gammaincc gammaincinv betainc betaincinv expi
-    exp1 expn exprel spence ellipk ellipe log_expit logit huber pseudo_huber boxcox cosm1 binom hyp1f1 hyp2f1 hyp0f1 exp10 sindg
-    cosdg""".split()
+    exp1 expn exprel spence ellipk ellipe log_expit logit huber pseudo_huber boxcox cosm1 binom hyp1f1 hyp2f1 hyp0f1
+    exp10 sindg cosdg""".split()
 
 
 def _elementwise(function: Any, emit: Callable[[list[Value], ArrayType], Value]) -> Callable[..., Any]:

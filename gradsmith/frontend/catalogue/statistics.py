@@ -168,12 +168,15 @@ def corrcoef(x: Any, y: Any = None, rowvar: Any = True, *, dtype: Any = None) ->
 # ---- order statistics ------------------------------------------------------------------------------------------------
 
 
-def _rows(a: Any, axis: Any) -> Any:
+def reduced_last(a: Any, axis: Any) -> Any:
     """``a`` with the axes to reduce merged into one at the end."""
     axes = tuple(range(a.ndim)) if axis is None else normalize_axis_tuple(axis, a.ndim)
     kept = tuple(k for k in range(a.ndim) if k not in axes)
+    count = 1
+    for k in axes:
+        count = count * a.shape[k]
     moved = np.transpose(a, kept + axes)
-    return np.reshape(moved, moved.shape[: len(kept)] + (-1,)), axes
+    return np.reshape(moved, moved.shape[: len(kept)] + (count,)), axes
 
 
 def _restored(result: Any, axes: Any, keepdims: Any, lead: int = 0) -> Any:
@@ -183,7 +186,7 @@ def _restored(result: Any, axes: Any, keepdims: Any, lead: int = 0) -> Any:
 
 @defines(np.median)
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
-    rows, axes = _rows(np.asarray(a), axis)
+    rows, axes = reduced_last(np.asarray(a), axis)
     ordered = np.sort(rows, axis=-1)
     n = ordered.shape[-1]
     middle = 0.5 * ordered[..., (n - 1) // 2] + 0.5 * ordered[..., n // 2]
@@ -222,7 +225,7 @@ def quantile(
 ) -> Any:
     if weights is not None:
         raise MissingRule("numpy.quantile with weights cannot be staged")
-    rows, axes = _rows(np.asarray(a), axis)
+    rows, axes = reduced_last(np.asarray(a), axis)
     ordered = np.sort(rows, axis=-1)
     q = np.asarray(q)
     if not np.all((q >= 0) & (q <= 1)):
@@ -329,7 +332,7 @@ def nanstd(
 
 @defines(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
-    rows, axes = _rows(np.asarray(a), axis)
+    rows, axes = reduced_last(np.asarray(a), axis)
     ordered = np.sort(rows, axis=-1)
     n = np.sum(_present(ordered), axis=-1, keepdims=True)
     low = np.take_along_axis(ordered, np.maximum(n - 1, 0) // 2, axis=-1)
@@ -367,7 +370,7 @@ def nanquantile(
 ) -> Any:
     if weights is not None:
         raise MissingRule("numpy.nanquantile with weights cannot be staged")
-    rows, axes = _rows(np.asarray(a), axis)
+    rows, axes = reduced_last(np.asarray(a), axis)
     ordered = np.sort(rows, axis=-1)
     q = np.asarray(q)
     flat = np.ravel(q)
@@ -394,7 +397,12 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if np.ndim(bins) == 1:
         return np.asarray(bins)
     a = np.ravel(a)
-    low, high = (np.min(a), np.max(a)) if range is None else (range[0], range[1])
+    if range is not None:
+        low, high = range
+    elif len(a) == 0:
+        low, high = 0.0, 1.0
+    else:
+        low, high = np.min(a), np.max(a)
     equal = np.equal(low, high)
     low, high = np.where(equal, low - 0.5, low), np.where(equal, high + 0.5, high)
     return np.linspace(low, high, bins + 1)
