@@ -22,7 +22,7 @@ import pytest
 import gradsmith as gs
 from gradsmith.errors import MissingRule, UnsupportedCode
 
-BACKENDS = ("python",)
+BACKENDS = ("python", "native")
 
 
 class Table:

@@ -174,8 +174,10 @@ class _Scheduler:
         self.planner = planner
         self.block = block
         self.here = set(block.ops)
+        self.position = {op: k for k, op in enumerate(block.ops)}
         self.member = {op for op in block.ops if planner.member(op)}
         self.level: dict[Op, int] = {}
+        self.updates: dict[Value, list[Op]] = defaultdict(list)  # of the arrays of a storage, in program order
 
     def units(self) -> list[Unit]:
         if not self.member:
@@ -200,12 +202,16 @@ class _Scheduler:
         effect = 0
         for op in self.block.ops:
             level = max((self._after(value, op) for value in self.planner.uses(op)), default=0)
+            while self._overwritten(op, level):
+                level += 1
             if op.name in UPDATES:
                 for reader in readers[self.planner.storage(op.args[0])]:
                     level = max(level, self.level[reader] + self._separate(reader, op))
             if _has_effect(op):
                 level = effect = max(level, effect)
             self.level[op] = level
+            if op.name in UPDATES:
+                self.updates[self.planner.storage(op.args[0])].append(op)
             for value in self.planner.uses(op):
                 if not isinstance(value, Const):
                     readers[self.planner.storage(value) if isinstance(value.type, ArrayType) else value].append(op)
@@ -227,6 +233,19 @@ class _Scheduler:
             return False
         return self.planner.shapes.space[producer] == self.planner.shapes.space[op]
 
+    def _overwritten(self, op: Op, level: int) -> bool:
+        """Whether ``op`` at this level would share a loop nest with an earlier update in place of what it reads."""
+        if op not in self.member:
+            return False
+        spaces = self.planner.shapes.space
+        arrays = [a for a in op.args if not isinstance(a, Const) and a.ndim]
+        return any(
+            update in self.member and self.level[update] == level and spaces[update] == spaces[op]
+            for array in arrays
+            for update in self.updates[self.planner.storage(array)]
+            if self.position[update] < self.position[op]
+        )
+
     def _separate(self, reader: Op, update: Op) -> int:
         """How many levels an update must stay above an earlier reader of its array."""
         if reader not in self.member:
@@ -238,13 +257,9 @@ class _Scheduler:
     def _sink(self) -> None:
         """Move elementwise operations up to the level of their first user, to fuse with it instead of being stored."""
         users: dict[Value, list[Op]] = defaultdict(list)
-        updates: dict[Value, list[Op]] = defaultdict(list)
-        position = {op: k for k, op in enumerate(self.block.ops)}
         for op in self.block.ops:
             for value in self.planner.uses(op):
                 users[value].append(op)
-            if op.name in UPDATES:
-                updates[self.planner.storage(op.args[0])].append(op)
         kept = set(self.block.results)
         for op in reversed(self.block.ops):
             if op not in self.member or not self.planner.elementwise(op) or op.result in kept:
@@ -256,10 +271,11 @@ class _Scheduler:
             for arg in op.args:
                 if isinstance(arg, Const) or not arg.ndim:
                     continue
-                for update in updates[self.planner.storage(arg)]:
-                    if position[update] > position[op]:
+                for update in self.updates[self.planner.storage(arg)]:
+                    if self.position[update] > self.position[op]:
                         level = min(level, self.level[update] - self._separate(op, update))
-            self.level[op] = max(self.level[op], level)
+            if not self._overwritten(op, level):
+                self.level[op] = max(self.level[op], level)
 
 
 def _has_effect(op: Op) -> bool:
