@@ -445,10 +445,24 @@ def numpy_function(slot: int) -> int:
     return address
 
 
+def _keep_freed_memory() -> None:
+    """Let glibc keep freed memory for the next call, as it does by itself once a process has freed a large array.
+
+    A freed block of almost 32 MiB raises the sizes above which memory goes back to the system to their largest values. Else
+    a call with several large results returns their pages and faults them in again, every time.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+    libc.free(libc.malloc((32 << 20) - (64 << 10)))
+
+
 class Runtime:
     """The compiled runtime functions, and those that Python calls itself."""
 
     def __init__(self) -> None:
+        _keep_freed_memory()
         malloc = ("aligned_alloc(i64, i64)", "@aligned_alloc(i64 64, i64 %rounded)")
         if not ALIGNED:
             malloc = ("malloc(i64)", "@malloc(i64 %capacity)")
