@@ -571,3 +571,26 @@ smooth("union1d", lambda x, y: (np.union1d(x, y), np.setdiff1d(x, y[:2]), np.set
 discrete("sets", lambda x, y: (np.intersect1d(x, y), np.isin(x, y), np.union1d(x, y)), "ij")
 if hasattr(np, "cumulative_sum"):
     smooth("cumulative_sum", lambda x: (np.cumulative_sum(x), np.cumulative_prod(x, include_initial=True)), "v")
+
+# ---- integers known only at run time ---------------------------------------------------------------------------------
+
+discrete(
+    "dynamic lengths", lambda k: (np.zeros((k, 2)), np.eye(k), np.tri(k, 3), np.linspace(0, 1, k + 2), np.ones(k)), "k"
+)
+smooth("dynamic shape", lambda x, k: (np.reshape(x, (2, -1)), np.tile(x, k), np.repeat(x, k), np.roll(x, k)), "vk")
+smooth(
+    "dynamic position", lambda x, k: (np.take(x, k), np.diag(x, k), np.delete(x, k), np.insert(x, k, 1.0), x[k:]), "vk"
+)
+smooth("dynamic axis", lambda x, k: (np.sum(x, axis=k), np.flip(x, k), np.moveaxis(x, 0, k), np.sort(x, axis=k)), "Tk")
+smooth(
+    "dynamic order", lambda x, k: (np.diff(x, k), np.vander(x, k), np.linalg.norm(x, k), np.trapezoid(x, dx=k)), "vk"
+)
+smooth("dynamic width", lambda x, k: (np.pad(x, k), np.pad(x, (k, 1), "edge"), np.triu(np.outer(x, x), k)), "vk")
+smooth("dynamic sections", lambda x, k: np.array_split(x, k), "vk")
+smooth("dynamic power", lambda a, k: np.linalg.matrix_power(a, k), "Qk")
+smooth("scalar methods", lambda x: (x.sum(), x.mean(), x.reshape(1), x.item(), x.conj(), x.max(), x.round(1), x.T), "g")
+discrete("scalar attributes", lambda x: (x.shape, x.ndim, x.size, x.itemsize, x.imag), "g")
+smooth(
+    "lists", lambda x, y: (np.dot([x, y], [1, 2]), np.hypot([x, y], 1.0), np.where([True, False], [x, y], 0.0)), "ss"
+)
+smooth("nested lists", lambda x, y: (np.linalg.solve([[2.0, x], [y, 3.0]], [1, x]), np.trace([[x, 1], [2, y]])), "ss")
