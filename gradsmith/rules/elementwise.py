@@ -132,7 +132,7 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "where": (None, lambda z, c, x, y: c, lambda z, c, x, y: elementwise("not", c)),
     "copysign": (lambda z, x, y: sign(x) * elementwise("copysign", 1, y), None),
     "nextafter": (1, None),
-    **dict.fromkeys(["floor", "ceil", "trunc", "rint"], ZERO1),
+    **dict.fromkeys(["floor", "ceil", "trunc", "rint", "detach"], ZERO1),
     # exponentials and logarithms
     "exp": (lambda z, x: z,),
     "exp2": (lambda z, x: LN2 * z,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gradsmith.ir.builder import Builder
@@ -48,12 +48,23 @@ def replace_values(block: Block, mapping: Mapping[Value, Value]) -> None:
     block.results = [mapping.get(r, r) for r in block.results]
 
 
+def rewrite_ops(block: Block, rewrite: Callable[[Op], list[Op] | None]) -> None:
+    """Put in place of every operation of ``block`` and the regions below it what ``rewrite`` gives, unless None."""
+    ops: list[Op] = []
+    for op in block.ops:
+        for region in op.regions:
+            rewrite_ops(region, rewrite)
+        new = rewrite(op)
+        ops += [op] if new is None else new
+    block.ops = ops
+
+
 def sweep(block: Block) -> None:
     """Remove the operations of ``block`` itself whose results nobody uses."""
     used = set(block.results)
     kept = []
     for op in reversed(block.ops):
-        if op.name in EFFECTS or not used.isdisjoint(op.results) or _has_effects(op):
+        if not used.isdisjoint(op.results) or runs_effects(op):
             kept.append(op)
             used.update(op.args)
             for region in op.regions:
@@ -61,5 +72,7 @@ def sweep(block: Block) -> None:
     block.ops = kept[::-1]
 
 
-def _has_effects(op: Op) -> bool:
-    return any(inner.name in EFFECTS for region in op.regions for inner in region.walk())
+def runs_effects(op: Op) -> bool:
+    """Whether running ``op`` does more than compute its results."""
+    regions = op.regions[:1] if op.name == "call" else op.regions
+    return op.name in EFFECTS or any(runs_effects(inner) for region in regions for inner in region.ops)

@@ -22,7 +22,14 @@ from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Value, copy_op, free_values
 from gradsmith.ir.types import I64, ArrayType, SeqType, Type
 from gradsmith.transforms.activity import loop_slots
-from gradsmith.transforms.edit import add_carried, emitting_after, emitting_before, replace_values, sweep
+from gradsmith.transforms.edit import (
+    add_carried,
+    emitting_after,
+    emitting_before,
+    replace_values,
+    rewrite_ops,
+    sweep,
+)
 from gradsmith.transforms.mincut import minimum_cut
 from gradsmith.transforms.shapes import Expr, Shapes, atoms, evaluate
 
@@ -132,18 +139,36 @@ class Saver:
         """Replace lengths of primal arrays of ``frame`` by primal values, so that they are resolved like data."""
         primal: dict[tuple[Value, int], Value] = {}
         mapping: dict[Value, Value] = {}
+        rewrite_ops(backward, lambda op: self._zeros(frame, op))
         for op in list(backward.walk()):
-            if op.name != "dim" or op.args[0] not in frame.owned:
+            if op.name not in ("dim", "seq_len") or op.args[0] not in frame.owned:
                 continue
-            key = op.args[0], op.attrs["axis"]
+            key = op.args[0], op.attrs.get("axis", 0)
             if key not in primal:
                 with emitting_after(self.b, frame.block, key[0]):
-                    primal[key] = emit("dim", key[0], axis=key[1])
+                    primal[key] = emit(op.name, key[0], **op.attrs)
                 frame.owned.add(primal[key])
             mapping[op.result] = primal[key]
         replace_values(backward, mapping)
         sweep(backward)
         return [v.op for v in primal.values() if v.op is not None]
+
+    def _zeros(self, frame: Frame, op: Op) -> list[Op] | None:
+        """A sequence of zeros like a primal one that needs no more than its length, if its elements have one shape."""
+        if op.name != "seq_zeros" or op.args[0] not in frame.owned:
+            return None
+        s = op.args[0]
+        dims = self.shapes.elements(s)
+        if dims is None:
+            return None
+        elem = s.type.elem  # type: ignore[union-attr]
+        with self.b.region() as block:
+            zeros = full(Const(0, ArrayType(elem.dtype)), [emit("seq_len", s), *map(evaluate, dims)])  # type: ignore[union-attr]
+            self.b.block.ops.append(Op("seq_unstack", [zeros], {}, (), [s.type], op.loc))
+        new = block.ops[-1]
+        new.results, op.results = op.results, new.results
+        new.results[0].op = new
+        return block.ops
 
     def _substitutes(self, frame: Frame) -> dict[Value, Value]:
         """Parameters of a loop body that need not be saved: the index, what never changes, what counts iterations."""

@@ -3,6 +3,8 @@
 An expression is a nested tuple: ``("const", n)``, ``("value", v)`` (an integer scalar), ``("dim", x, axis)`` (nothing
 more is known), ``("broadcast", a, b)``, ``("clamp", i, n)`` (a slice bound brought into ``0 … n``) or an elementwise
 integer operation on expressions. Equal expressions are equal lengths.
+
+The shape of a sequence is that of its elements: ``("any",)`` while it has none, ``("dim", s, axis)`` if they differ.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import numpy as np
 from gradsmith.ir.builder import elementwise, emit, i64, where
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes, index_ndim
 from gradsmith.ir.program import Const, Op, Value
-from gradsmith.ir.types import ArrayType
-from gradsmith.transforms.activity import loop_slots
+from gradsmith.ir.types import ArrayType, SeqType
+from gradsmith.transforms.activity import defined_inside, loop_slots
 
 Expr: TypeAlias = tuple[Any, ...]
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
@@ -27,6 +29,9 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "maximum": max,
     "minimum": min,
 }
+
+
+ANY: Expr = ("any",)
 
 
 def const(n: int) -> Expr:
@@ -119,8 +124,7 @@ class Shapes:
                 for inner in region.ops:
                     self._scan(inner)
         for result in op.results:
-            if isinstance(result.type, ArrayType):
-                self.shape(result)
+            self.shape(result)
 
     def _learn(self, op: Op) -> None:
         """Lengths other than one that are broadcast together are equal."""
@@ -156,7 +160,14 @@ class Shapes:
         return expr[0] == "const" or expr in self._not_one
 
     def shape(self, x: Value) -> list[Expr]:
-        return [self.dim(x, k) for k in range(x.ndim)]
+        return [self.dim(x, k) for k in range(_axes(x))]
+
+    def elements(self, s: Value) -> list[Expr] | None:
+        """The shape that all elements of the sequence ``s`` have, if that is known."""
+        dims = self.shape(s)
+        if not isinstance(s.type, SeqType) or not isinstance(s.type.elem, ArrayType):
+            return None
+        return None if any(map(_unknown, dims)) else [const(0) if d == ANY else d for d in dims]
 
     def same(self, x: Value, y: Value) -> bool:
         """Whether ``x`` and ``y`` are known to have equal shapes."""
@@ -187,8 +198,7 @@ class Shapes:
         slots = [
             (init, param, end, result, axis)
             for init, param, end, result in zip(inits, params, ends, loop.results, strict=True)
-            if isinstance(param.type, ArrayType)
-            for axis in range(param.ndim)
+            for axis in range(_axes(param))
         ]
         self._known["loop", loop] = const(0)
         assumed = {(p, a): self.dim(init, a) for init, p, _, _, a in slots}
@@ -197,18 +207,22 @@ class Shapes:
             self._known = {**before, **assumed}
             for op in loop.regions[-1].ops:
                 self._scan(op)
-            broken = [
-                (p, a)
+            broken = {
+                (p, a): self._outside(loop, self.dim(end, a)) if assumed[p, a] == ANY else None
                 for _, p, end, _, a in slots
                 if assumed[p, a] != ("dim", p, a) and self.dim(end, a) != assumed[p, a]
-            ]
+            }
             if not broken:
                 break
-            assumed.update({(p, a): ("dim", p, a) for p, a in broken})
+            assumed.update({(p, a): dim or ("dim", p, a) for (p, a), dim in broken.items()})
         for _, p, _, result, axis in slots:
             self._known[result, axis] = (
                 ("dim", result, axis) if assumed[p, axis] == ("dim", p, axis) else assumed[p, axis]
             )
+
+    def _outside(self, op: Op, dim: Expr) -> Expr | None:
+        """``dim`` unless it is known inside the regions of ``op`` only."""
+        return dim if not any(defined_inside(region).intersection(atoms(dim)) for region in op.regions) else None
 
     def _dim(self, x: Value, axis: int) -> Expr | None:
         if isinstance(x, Const):
@@ -220,8 +234,10 @@ class Shapes:
             return self._elementwise(op, axis)
         if op.name == "if":
             k = op.results.index(x)
-            one, other = (self.dim(region.results[k], axis) for region in op.regions)
-            return one if one == other else None
+            dim = _join(*(self.dim(region.results[k], axis) for region in op.regions))
+            return dim and self._outside(op, dim)
+        if op.name == "seq_pop":
+            return self.dim(op.args[0], axis) if x is op.results[0] else self._element(op, axis)
         rule = _RULES.get(op.name)
         return rule(self, op, axis) if rule else None
 
@@ -238,6 +254,17 @@ class Shapes:
 
     def _given(self, op: Op, axis: int) -> Expr:
         return self.integer(op.args[1 + axis])
+
+    def _push(self, op: Op, axis: int) -> Expr | None:
+        s, value = op.args
+        return _join(self.dim(s, axis), self.dim(value, axis))
+
+    def _element(self, op: Op, axis: int) -> Expr | None:
+        dim = self.dim(op.args[0], axis)
+        return None if dim == ANY or _unknown(dim) else dim
+
+    def _stack(self, op: Op, axis: int) -> Expr | None:
+        return self._element(op, axis - 1) if axis else None
 
     def _transpose(self, op: Op, axis: int) -> Expr:
         return self.dim(op.args[0], op.attrs["perm"][axis])
@@ -307,7 +334,28 @@ def _between(start: Expr, stop: Expr | None, n: Expr) -> Expr:
     return arithmetic("maximum", arithmetic("sub", high, clamp(start, n)), const(0))
 
 
+def _axes(x: Value) -> int:
+    """The number of axes of an array or of the elements of a sequence."""
+    type = x.type.elem if isinstance(x.type, SeqType) else x.type
+    return type.ndim if isinstance(type, ArrayType) else 0
+
+
+def _unknown(dim: Expr) -> bool:
+    return dim[0] == "dim" and isinstance(dim[1].type, SeqType)
+
+
+def _join(a: Expr, b: Expr) -> Expr | None:
+    """A length that is one or the other."""
+    return b if a == ANY else a if b in (a, ANY) else None
+
+
 _RULES: dict[str, Any] = {
+    "seq_new": lambda self, op, axis: ANY,
+    "seq_push": Shapes._push,
+    **dict.fromkeys(["seq_add", "seq_zeros"], Shapes._first_operand),
+    "seq_get": Shapes._element,
+    "seq_stack": Shapes._stack,
+    "seq_unstack": lambda self, op, axis: self.dim(op.args[0], axis + 1),
     **dict.fromkeys(["set", "add_at", "cumsum", "cumprod"], Shapes._first_operand),
     **dict.fromkeys(["full", "reshape", "broadcast_to", "unbroadcast"], Shapes._given),
     "iota": lambda self, op, axis: self.integer(op.args[0]),
