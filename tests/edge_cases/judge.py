@@ -22,8 +22,6 @@ import pytest
 import gradsmith as gs
 from gradsmith.errors import MissingRule, UnsupportedCode
 
-BACKENDS = ("python", "native")
-
 
 class Table:
     """A decorator that collects functions with the points to judge them at, and makes the test of them."""
@@ -41,7 +39,6 @@ class Table:
     def test(self, check: Callable[..., None] | None = None) -> Callable[..., None]:
         """The test function: every case on every back end."""
 
-        @pytest.mark.parametrize("backend", BACKENDS)
         @pytest.mark.parametrize(("f", "points"), [pytest.param(f, p, id=f.__name__) for f, p in self.cases])
         def test(f: Callable[..., Any], points: Sequence[Sequence[Any]], backend: str) -> None:
             (check or judge)(f, points, backend)

@@ -7,7 +7,7 @@ import pytest
 
 import gradsmith as gs
 from gradsmith.errors import UnsupportedCode
-from tests.edge_cases.judge import BACKENDS, Table, judge, numbers, right_or_refused, signed
+from tests.edge_cases.judge import Table, judge, numbers, right_or_refused, signed
 
 case = Table()
 
@@ -1326,7 +1326,6 @@ MAYBE_VIEWS = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", MAYBE_VIEWS.values(), ids=MAYBE_VIEWS)
 def test_base_written_after(function, backend):
     def f(x):
@@ -1339,7 +1338,6 @@ def test_base_written_after(function, backend):
     right_or_refused(f, [[numbers(3, 3)]], backend)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", MAYBE_VIEWS.values(), ids=MAYBE_VIEWS)
 def test_result_written_then_base_read(function, backend):
     def f(x):
@@ -1360,7 +1358,6 @@ def test_result_written_then_base_read(function, backend):
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_one_array_passed_as_two_arguments(backend):
     def f(x, y):
         y = y.copy()
@@ -1372,7 +1369,6 @@ def test_one_array_passed_as_two_arguments(backend):
     judge(f, [[x, x.copy()], [x, x]], backend)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_jit_writes_arguments_back(backend):
     def f(x, state):
         x *= 2.0
@@ -1395,7 +1391,6 @@ def test_jit_writes_arguments_back(backend):
         np.testing.assert_allclose(table, expected_table)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_jit_of_a_procedure_writes_its_argument(backend):
     def f(x):
         x[0] = x[1]
@@ -1405,7 +1400,6 @@ def test_jit_of_a_procedure_writes_its_argument(backend):
     np.testing.assert_array_equal(x, [2.0, 2.0])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_overlapping_arguments_that_are_written_are_refused(backend):
     def f(x, y):
         y[0] = x[1] * 3.0
@@ -1418,7 +1412,6 @@ def test_overlapping_arguments_that_are_written_are_refused(backend):
         gs.jit(f, backend=backend)(x[:3], x[1:])
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_captured_arrays_are_not_modified(backend):
     table = np.ones(3)
 
@@ -1432,7 +1425,6 @@ def test_captured_arrays_are_not_modified(backend):
     np.testing.assert_array_equal(table, np.ones(3))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 def test_result_does_not_share_memory_with_the_argument(backend):
     def f(x):
         return x[1:]
