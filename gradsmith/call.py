@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
+from gradsmith.backends import native, python
 from gradsmith.errors import UnsupportedCode, add_location
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, Stage, check_array
@@ -134,30 +135,42 @@ class Cache:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for these arguments."""
         key, leaves, structure = signature(args, kwargs)
-        for s in self._found.get(key, ()):
-            out = s(leaves)
+        out = self._try(key, leaves)[1]
+        if out is not NotImplemented:
+            return out
+        with self._lock:
+            out = self._try(key, leaves)[1]  # another thread may have compiled it by now
             if out is not NotImplemented:
                 return out
-        with self._lock:
             s = self._stage(leaves, structure)
+            # kept before it runs: a call that raises an error is compiled once all the same
+            self._found[key] = [s, *self._found.get(key, ())][:_MAX_VARIANTS]
+            self._set_fast(s, args, kwargs, structure)
             out = s(leaves)
             if out is NotImplemented:
                 raise RuntimeError(
                     f"{self.name}: what the function reads from outside changed while it was compiled; call it again"
                 )
-            variants = [s, *(v for v in self._found.get(key, ()) if v.holds())]
-            self._found[key] = variants[:_MAX_VARIANTS]
-            self._set_fast(s, args, kwargs, structure)
         return out
 
+    def _try(self, key: Any, leaves: Sequence[Any]) -> tuple[Specialisation | None, Any]:
+        """The first specialisation of ``key`` that fits, and its result; NotImplemented if there is none."""
+        for s in self._found.get(key, ()):
+            out = s(leaves)
+            if out is not NotImplemented:
+                return s, out
+        return None, NotImplemented
+
     def specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
-        """The specialisation that serves these arguments."""
+        """The specialisation that serves these arguments, which are left as they are."""
+        leaves, structure = tree.flatten((args, kwargs))
+        copies = {id(x): x.copy(order="K") for x in leaves if isinstance(x, np.ndarray)}
+        args, kwargs = tree.unflatten(structure, [copies.get(id(x), x) for x in leaves])
         self.call(args, kwargs)
         key, leaves, _ = signature(args, kwargs)
-        for s in self._found[key]:
-            if s(leaves) is not NotImplemented:
-                return s
-        raise AssertionError("a call was served by no specialisation")
+        s, _ = self._try(key, leaves)
+        assert s is not None, "a call was served by no specialisation"
+        return s
 
     def _set_fast(self, s: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], structure: tree.Tree) -> None:
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
@@ -266,13 +279,12 @@ def _prune(program: Program, captures: Sequence[Capture], first: int) -> list[Ca
 
 
 def _compiler(backend: str) -> Callable[[Program], Callable[..., Any]]:
-    if backend == "native":
-        from gradsmith.backends.native import compile
-    elif backend == "python":
-        from gradsmith.backends.python import compile
-    else:
+    if backend not in _BACKENDS:
         raise ValueError(f"backend must be 'native' or 'python', not {backend!r}")
-    return compile
+    return _BACKENDS[backend]
+
+
+_BACKENDS = {"native": native.compile, "python": python.compile}
 
 
 def _always() -> bool:

@@ -9,6 +9,7 @@ import functools
 import inspect
 import itertools
 import operator
+import random
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -206,8 +207,31 @@ def _holds_only(cls: type) -> bool:
 _PASS_THROUGH = frozenset({"optree", "itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
 
 
+#: modules and classes whose functions give something else at each call
+_CHANGING_MODULES = frozenset({"random", "_random", "time", "secrets", "uuid"})
+_GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+
+
+def _refuse_changing(stage: Stage, f: Any, args: Sequence[Any]) -> None:
+    """Raise for random numbers and clocks, which would be frozen at what they gave while staging."""
+    generator = next((g for g in (getattr(f, "__self__", None), *args[:1]) if isinstance(g, _GENERATORS)), None)
+    if generator is not None:
+        # one that the function makes with a seed gives the same at each call, but not in each iteration of a staged loop
+        changing = not stage.heap.birth(generator) or stage.depth > 0
+    elif f is np.random.default_rng or (isinstance(f, type) and issubclass(f, _GENERATORS)):
+        changing = not args or args[0] is None
+    else:
+        changing = (getattr(f, "__module__", None) or "") in _CHANGING_MODULES
+    if changing:
+        raise UnsupportedCode(
+            f"{getattr(f, '__qualname__', f)} gives something else at each call, which a compiled function would not see; "
+            "call it outside and pass what it gives as an argument"
+        )
+
+
 def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Let Python run the call: nothing symbolic is in reach, or the function only passes objects on."""
+    _refuse_changing(stage, f, args)
     module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
     if contains_symbolic([*args, *kwargs.values()]):
         constant = [_constant(stage, a) for a in args], {k: _constant(stage, a) for k, a in kwargs.items()}
@@ -218,7 +242,7 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
     result = f(*args, **kwargs)
-    if isinstance(result, list | dict | set):
+    if isinstance(result, (list, dict, set, *_GENERATORS)):
         stage.heap.born(result)
     return stage.wrap(result)
 
