@@ -13,13 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.backends import effects
 from gradsmith.ir.ops import consumed_axes
 from gradsmith.ir.program import Op
 
 
+def host_function(fn: Any) -> Callable[..., Any]:
+    """The Python function of a ``host`` operation, given by its dotted name or itself."""
+    return _named(fn) if isinstance(fn, str) else fn
+
+
 @cache
-def host_function(name: str) -> Callable[..., Any]:
-    """The Python function behind the dotted name of a ``host`` operation."""
+def _named(name: str) -> Callable[..., Any]:
+    """The Python function behind a dotted name."""
     if name in HOST:
         return HOST[name]
     module, _, attribute = name.rpartition(".")
@@ -60,20 +66,21 @@ def make_index(spec: Sequence[Any], op: Op, values: Sequence[Any]) -> tuple[Any,
     return tuple(out)
 
 
-def _set(op: Op, x: Any, v: Any, *args: Any) -> Any:
+def _updated(op: Op, x: Any, v: Any, *args: Any) -> Any:
     out = np.array(x)
-    out[make_index(op.attrs["spec"], op, args)] = v
+    update(op, out, v, *args)
     return out
 
 
-def _add_at(op: Op, x: Any, v: Any, *args: Any) -> Any:
-    out = np.array(x)
+def update(op: Op, out: Any, v: Any, *args: Any) -> None:
+    """The update ``set`` or ``add_at`` of ``out`` in place."""
     where = make_index(op.attrs["spec"], op, args)
-    if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
+    if op.name == "set":
+        out[where] = v
+    elif {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
         np.add.at(out, where, v)
     else:
         out[where] += v
-    return out
 
 
 def unbroadcast(x: Any, shape: Sequence[int]) -> Any:
@@ -106,7 +113,7 @@ _NUMPY_NAMES = {
     **{"floordiv": "floor_divide", "mod": "remainder", "pow": "power", "conj": "conjugate"},
     **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "invert", "shl": "left_shift"},
     **{"shr": "right_shift", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal"},
-    **{"gt": "greater", "ge": "greater_equal"},
+    **{"gt": "greater", "ge": "greater_equal", "detach": "positive"},
 }
 SPECIAL = ["erf", "erfc", "gamma", "gammaln", "digamma", "expit", "polygamma"]
 
@@ -147,8 +154,8 @@ _EVALUATE: dict[str, Callable[..., Any]] = {
     "broadcast_to": lambda op, x, *dims: np.broadcast_to(x, tuple(map(int, dims))),
     "unbroadcast": lambda op, x, *dims: unbroadcast(x, tuple(map(int, dims))),
     "index": lambda op, x, *args: x[make_index(op.attrs["spec"], op, args)],
-    "set": _set,
-    "add_at": _add_at,
+    "set": _updated,
+    "add_at": _updated,
     "concatenate": lambda op, *xs: np.concatenate(xs, axis=op.attrs["axis"]),
     **{name: _reduction(name) for name in ("sum", "prod", "max", "min", "any", "all")},
     **{name: _along_axis(name) for name in ("argmax", "argmin", "cumsum", "cumprod")},
@@ -159,6 +166,9 @@ _EVALUATE: dict[str, Callable[..., Any]] = {
 
 def evaluate(op: Op, args: Sequence[Any]) -> list[Any]:
     """Results of an array operation (no control flow, no sequences) for evaluated operands, with exactly their types."""
+    if op.name == "effect":
+        outs = effects.run(op.attrs["fn"], args)
+        return [exact(value, r.type) for value, r in zip(outs, op.results, strict=True)]
     f = _EVALUATE.get(op.name)
     out = f(op, *args) if f else elementwise_function(op.name)(*args)
     outs = out if len(op.results) > 1 else [out]

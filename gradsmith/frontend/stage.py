@@ -6,9 +6,10 @@ Catalogue code reaches the running stage with :func:`current` and turns front-en
 from __future__ import annotations
 
 import threading
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +19,11 @@ from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, fresh, is_
 from gradsmith.ir import builder as ir
 from gradsmith.ir import interpreter
 from gradsmith.ir.ops import CONTROL
-from gradsmith.ir.program import Block, Const, Input, Location, Value, free_values
+from gradsmith.ir.program import Block, Const, Input, Location, Op, Value, free_values
 from gradsmith.ir.types import I64, ArrayType
+
+if TYPE_CHECKING:
+    from gradsmith.frontend.recording import Recorder
 
 _active = threading.local()
 
@@ -56,6 +60,8 @@ class Stage:
         self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with
         self.data: set[Value] = set()  # values known to depend on differentiable inputs
         self._clean: set[Value] = set()
+        self._varying: dict[Value, bool] = {}  # whether a Value depends on an input at all
+        self._owned: set[Value] = set()  # arrays in ``known`` that nothing else refers to
         self._arrays: dict[int, tuple[np.ndarray, Array]] = {}
         self._assumed: set[tuple[int, str]] = set()
         self.lifted: dict[Any, tuple[Any, Any]] = {}  # outside places that were read: (what was found, its stand-in)
@@ -66,6 +72,8 @@ class Stage:
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
+        self.engine = "source"  # who runs the functions under differentiation: "source", "tape", or "auto"
+        self.recorder: Recorder | None = None  # the tape, once a function is run by Python
 
     def __enter__(self) -> Stage:
         stack = _stages()
@@ -167,17 +175,38 @@ class Stage:
                 raise NeedConcrete(value)
             operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
             todo = [a for a in operands if not isinstance(a, Const) and a not in self.known]
+            if v.op.name == "effect":
+                raise NeedConcrete(value)
             if todo:
                 pending += todo
             else:
-                with np.errstate(all="ignore"):
-                    if v.op.name in CONTROL:
-                        env = dict(self.known)
-                        interpreter.run_op(v.op, env)
-                        self.known.update((r, env[r]) for r in v.op.results)
-                    else:
-                        interpreter.run_op(v.op, self.known)
+                self._run(v.op)
+        self._owned.discard(value)
         return interpreter.read(value, self.known)
+
+    def _run(self, op: Op) -> None:
+        """Compute the results of ``op`` from what is known. An array that only an update needs is updated in place."""
+        with np.errstate(all="ignore"):
+            if op.name in ("set", "add_at") and op.args[0] in self._owned:
+                self._owned.remove(op.args[0])
+                array = self.known.pop(op.args[0])
+                interpreter.update(op, array, self.known)
+                self.known[op.result] = array
+            elif op.name in CONTROL:
+                env = ChainMap({}, self.known)
+                interpreter.run_op(op, env)
+                self.known.update((r, env[r]) for r in op.results)
+            else:
+                interpreter.run_op(op, self.known)
+        if op.name.startswith("seq_"):
+            self._owned.difference_update(op.args)
+            return
+        for result in op.results:
+            found = self.known[result]
+            if isinstance(found, np.ndarray):
+                shared = found.base is not None or op.name in CONTROL or any(self.known.get(a) is found for a in op.args)
+                self.known[result] = found.copy() if shared else found
+                self._owned.add(result)
 
     def peekable(self, value: Value) -> bool:
         """Whether :meth:`peek` can succeed."""
@@ -218,16 +247,24 @@ class Stage:
         self.builder.emit("guard", [ir.reduce("all", same, range(same.ndim))])
 
     def _has_inputs(self, value: Value) -> bool:
-        pending, seen = [value], set()
+        """Whether ``value`` depends on an input."""
+        varying, pending = self._varying, [value]
         while pending:
-            v = pending.pop()
-            if v in seen or isinstance(v, Const):
-                continue
-            seen.add(v)
-            if v.op is None:
-                return True
-            pending += [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
-        return False
+            v = pending[-1]
+            if v in varying:
+                pending.pop()
+            elif v.op is None:
+                varying[v] = not isinstance(v, Const)
+            else:
+                operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+                if any(varying.get(a, False) for a in operands):
+                    varying[v] = True
+                    continue
+                todo = [a for a in operands if a not in varying]
+                pending += todo
+                if not todo:
+                    varying[v] = False
+        return varying[value]
 
     def is_constant(self, x: Any) -> bool:
         """Whether a symbolic ``x`` depends on no input at all, so that Python may compute with it while staging."""
@@ -274,6 +311,16 @@ class Stage:
             condition = condition.value
         if isinstance(condition, Const):
             condition = bool(condition.data)
+        if isinstance(condition, Value) and self.recorder is not None and self.recorder.running and not self.depth:
+            try:
+                holds = self.peek(condition)
+            except NeedConcrete:
+                pass
+            else:
+                self._guard_equal(condition, holds)
+                if not holds:
+                    raise guarded(error(message.format(*(self.peek(as_value(a)) for a in args))))
+                return
         if isinstance(condition, Value):
             self.builder.emit("check", [condition, *map(as_value, args)], error=error, message=message)
         elif not condition:
@@ -297,6 +344,12 @@ class Stage:
     @property
     def loc(self) -> Location | None:
         return self.builder.loc
+
+
+def guarded(error: Exception) -> Exception:
+    """An error that a recorded operation raised; the tape holds only for calls that raise it too."""
+    error.__gradsmith_guarded__ = True  # type: ignore[attr-defined]
+    return error
 
 
 def check_array(x: np.ndarray) -> None:

@@ -51,6 +51,12 @@ class Symbolic:
     __hash__ = object.__hash__
 
 
+class Recorded:
+    """Base of the objects that stand for symbolic values while Python itself runs a function (``recording.py``)."""
+
+    __slots__ = ()
+
+
 class Scalar(Symbolic):
     """A number. ``weak``: a Python number (int, float, complex or bool by its dtype), else a NumPy scalar."""
 
@@ -241,6 +247,8 @@ def _children(x: Any) -> list[Any]:
         return [*x.keys(), *x.values()]
     if isinstance(x, list | tuple | set | frozenset):
         return list(x)
+    if isinstance(x, slice):
+        return [x.start, x.stop, x.step]
     if isinstance(x, types.MethodType):
         return [x.__self__, x.__func__]
     if isinstance(x, functools.partial):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from gradsmith.backends import host
 from gradsmith.errors import GuardFailed, located
 from gradsmith.ir.program import Block, Const, Op, Program, Value
 
-Env = dict[Value, Any]
+Env = MutableMapping[Value, Any]
 
 
 def run(program: Program, args: Sequence[Any]) -> list[Any]:
@@ -38,6 +38,12 @@ def run_op(op: Op, env: Env) -> None:
     run = _RUN.get(op.name) or (_sequence if op.name.startswith("seq_") else _array)
     outs = run(op, args, env)
     env.update(zip(op.results, outs, strict=True))
+
+
+def update(op: Op, array: Any, env: Env) -> None:
+    """Run ``set`` or ``add_at`` on ``array`` itself, which is then the result."""
+    with located(op.loc):
+        host.update(op, array, *(read(a, env) for a in op.args[1:]))
 
 
 def _array(op: Op, args: list[Any], env: Env) -> Sequence[Any]:
@@ -91,12 +97,19 @@ def _seq_add(s: tuple[Any, ...], i: Any, v: Any) -> list[Any]:
     return [(*s[: int(i)], s[int(i)] + v, *s[int(i) + 1 :])]
 
 
+def _call(op: Op, args: list[Any], env: Env) -> Sequence[Any]:
+    body = op.regions[0]
+    env.update(zip(body.params, args, strict=True))
+    return run_block(body, env)
+
+
 _RUN: dict[str, Callable[[Op, list[Any], Env], Sequence[Any]]] = {
     "if": _if,
     "for": _for,
     "while": _while,
     "check": _check,
     "guard": _guard,
+    "call": _call,
 }
 _SEQUENCES: dict[str, Callable[..., list[Any]]] = {
     "seq_new": lambda: [()],
