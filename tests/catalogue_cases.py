@@ -594,3 +594,18 @@ smooth(
     "lists", lambda x, y: (np.dot([x, y], [1, 2]), np.hypot([x, y], 1.0), np.where([True, False], [x, y], 0.0)), "ss"
 )
 smooth("nested lists", lambda x, y: (np.linalg.solve([[2.0, x], [y, 3.0]], [1, x]), np.trace([[x, 1], [2, y]])), "ss")
+smooth("r_", lambda x, y: (np.r_[x, 1.0, y], np.r_[0:3, x], np.r_[-1:1:5j, x]), "vw", "ss")
+smooth("c_", lambda x: (np.c_[x, x * 2], np.c_[x, np.ones((len(x), 2))]), "v")
+discrete("mgrid", lambda k: (np.mgrid[0:k, 1:4], np.ogrid[0:k, 0:2:3j], np.mgrid[0 : k + 1]), "k")
+for _basis, _val in {
+    "chebyshev": "chebval",
+    "legendre": "legval",
+    "hermite": "hermval",
+    "hermite_e": "hermeval",
+}.items():
+    smooth(_val, lambda x, c, f=getattr(getattr(np.polynomial, _basis), _val): f(x, c), "vw", "sv")
+smooth("lagval", lambda x, c: np.polynomial.laguerre.lagval(x, c), "vw", "sv")
+smooth("polynomial polyval", lambda x, c: np.polynomial.polynomial.polyval(x, c), "vw", "sM")
+_LINE, _CHEBYSHEV = np.poly1d([2.0, 1.0]), np.polynomial.Chebyshev([1.0, 2.0, 3.0], [0, 4])
+smooth("polynomial objects", lambda x: (_LINE(x), _CHEBYSHEV(x)), "v")
+smooth("unbound methods", lambda x: (np.ndarray.sum(x), np.ndarray.reshape(x, 1, -1), np.ndarray.var(x)), "v")

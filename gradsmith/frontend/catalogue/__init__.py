@@ -8,8 +8,11 @@ A *definition* (:func:`defines`) is plain NumPy code that is staged in place of 
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 _IMPLEMENTATIONS: dict[Any, Callable[..., Any]] = {}
 _DEFINITIONS: dict[Any, Callable[..., Any]] = {}
@@ -58,7 +61,7 @@ def attribute(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def find(function: Any) -> Callable[..., Any] | None:
     """The implementation of a library function, or None."""
-    _load()
+    load()
     try:
         return _IMPLEMENTATIONS.get(function)
     except TypeError:  # an unhashable callable has no entry
@@ -67,34 +70,34 @@ def find(function: Any) -> Callable[..., Any] | None:
 
 def find_definition(function: Any) -> Callable[..., Any] | None:
     """The plain NumPy code to stage in place of a library function, or None."""
-    _load()
+    load()
     try:
         return _DEFINITIONS.get(function)
     except TypeError:
         return None
 
 
-_MODULES = (
-    *(
-        "elementwise",
-        "creation",
-        "shaping",
-        "joining",
-        "placing",
-        "reductions",
-        "linalg",
-        "einsum",
-        "python_math",
-        "definitions",
-    ),
-    *("statistics", "calculus", "norms", "special", "scipy_linalg", "fft"),
-)
-_loaded = False
+#: part of the catalogue → the library it is about (None: always there). A part is loaded once the user's program has
+#: imported its library: importing SciPy takes longer than anything else here
+_PARTS: dict[str, str | None] = {
+    **dict.fromkeys(["elementwise", "creation", "shaping", "joining", "placing", "reductions", "linalg", "einsum"]),
+    **dict.fromkeys(["python_math", "definitions", "statistics", "calculus", "polynomials", "norms"]),
+    "special": "scipy.special",
+    "scipy_linalg": "scipy.linalg",
+    "fft": "numpy.fft",
+    "scipy_fft": "scipy.fft",
+    "polynomial_bases": "numpy.polynomial",
+}
+_waiting = dict(_PARTS)
 
 
-def _load() -> None:
-    global _loaded
-    if not _loaded:
-        _loaded = True
-        for module in _MODULES:
-            importlib.import_module(f"{__name__}.{module}")
+def load() -> None:
+    """Load the parts whose library is there."""
+    if _waiting:
+        for part in [p for p, library in _waiting.items() if library is None or library in sys.modules]:
+            del _waiting[part]
+            importlib.import_module(f"{__name__}.{part}")
+        for name, found in METHODS.items():  # np.ndarray.sum(x) has the fate of x.sum()
+            function = getattr(np.ndarray, name, None)
+            if function is not None:
+                (_DEFINITIONS if found in _DEFINITIONS else _IMPLEMENTATIONS).setdefault(function, found)

@@ -264,7 +264,7 @@ def copy(a: Any, order: Any = "C") -> Any:
     return Scalar(a.value, weak=False) if isinstance(a, Scalar) else fresh(array(a).value)
 
 
-@implements(np.astype, method="astype")
+@implements(*(getattr(np, name) for name in ("astype",) if hasattr(np, name)), method="astype")
 def astype(x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True) -> Any:
     dtype = np.dtype(st.static(dtype))
     if dtype.kind not in "biufc":
@@ -357,6 +357,8 @@ def _nothing(x: Any, *args: Any, **options: Any) -> None:
 METHODS.update(item=item, tolist=tolist, fill=fill, view=view, setflags=_nothing)
 METHODS["__copy__"] = copy
 METHODS["__deepcopy__"] = lambda a, memo=None: copy(a)
+METHODS["__array_namespace__"] = lambda a, api_version=None: np
+METHODS["to_device"] = lambda a, device, stream=None: a
 METHODS["__array__"] = lambda a, dtype=None, copy=None: asarray(a, dtype, copy=copy)
 
 

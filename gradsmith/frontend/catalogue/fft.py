@@ -1,4 +1,4 @@
-"""numpy.fft and scipy.fft: host operations with rules; transforms over several axes as transforms along each."""
+"""numpy.fft: host operations with rules; transforms over several axes as transforms along each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from gradsmith.errors import MissingRule
 from gradsmith.frontend import stage as st
@@ -40,7 +39,7 @@ def _transform(name: str) -> Callable[..., Any]:
 
 
 for _name in ("fft", "ifft", "rfft", "irfft"):
-    implements(getattr(np.fft, _name), getattr(scipy.fft, _name))(_transform(_name))
+    implements(getattr(np.fft, _name))(_transform(_name))
 
 
 def _axes(a: Any, s: Any, axes: Any) -> Any:
@@ -68,13 +67,13 @@ def _along_two(transform: Any) -> Callable[..., Any]:
     return call
 
 
-defines(np.fft.fftn, scipy.fft.fftn)(_along_all(np.fft.fft))
-defines(np.fft.ifftn, scipy.fft.ifftn)(_along_all(np.fft.ifft))
+defines(np.fft.fftn)(_along_all(np.fft.fft))
+defines(np.fft.ifftn)(_along_all(np.fft.ifft))
 for _name in ("fft2", "ifft2", "rfft2", "irfft2"):
-    defines(getattr(np.fft, _name), getattr(scipy.fft, _name))(_along_two(getattr(np.fft, _name.replace("2", "n"))))
+    defines(getattr(np.fft, _name))(_along_two(getattr(np.fft, _name.replace("2", "n"))))
 
 
-@defines(np.fft.rfftn, scipy.fft.rfftn)
+@defines(np.fft.rfftn)
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     pairs = _axes(np.asarray(a), s, axes)
     a = np.fft.rfft(a, pairs[-1][1], pairs[-1][0], norm)
@@ -83,7 +82,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = 
     return a
 
 
-@defines(np.fft.irfftn, scipy.fft.irfftn)
+@defines(np.fft.irfftn)
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     pairs = _axes(np.asarray(a), s, axes)
     for axis, n in pairs[:-1]:
@@ -101,22 +100,22 @@ def _shifted(x: Any, axes: Any, forward: bool) -> Any:
     return x
 
 
-@defines(np.fft.fftshift, scipy.fft.fftshift)
+@defines(np.fft.fftshift)
 def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(x, axes, True)
 
 
-@defines(np.fft.ifftshift, scipy.fft.ifftshift)
+@defines(np.fft.ifftshift)
 def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(x, axes, False)
 
 
-@defines(np.fft.fftfreq, scipy.fft.fftfreq)
+@defines(np.fft.fftfreq)
 def fftfreq(n: Any, d: Any = 1.0, device: Any = None) -> Any:
     positive = (n - 1) // 2 + 1
     return np.concatenate((np.arange(0, positive), np.arange(-(n // 2), 0))) * (1.0 / (n * d))
 
 
-@defines(np.fft.rfftfreq, scipy.fft.rfftfreq)
+@defines(np.fft.rfftfreq)
 def rfftfreq(n: Any, d: Any = 1.0, device: Any = None) -> Any:
     return np.arange(0, n // 2 + 1) * (1.0 / (n * d))

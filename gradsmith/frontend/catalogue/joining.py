@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.errors import UnsupportedCode
+from gradsmith.errors import MissingRule, UnsupportedCode
 from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
-from gradsmith.frontend.catalogue import implements
+from gradsmith.frontend.catalogue import defines, implements
 from gradsmith.frontend.catalogue.operands import (
     array,
     axis_index,
@@ -277,7 +277,44 @@ def dsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 2)
 
 
-@implements(np.unstack)
+@implements(*(getattr(np, name) for name in ("unstack",) if hasattr(np, name)))
 def unstack(x: Any, /, *, axis: Any = 0) -> Any:
     moved = moveaxis(x, axis, 0)
     return tuple(indexing.getitem(moved, k) for k in range(st.static(length(moved))))
+
+
+# ---- np.r_, np.c_, np.mgrid, np.ogrid --------------------------------------------------------------------------------
+
+
+def _points(part: slice) -> Any:
+    """``start:stop:step``, or with an imaginary step the number of points, both ends included."""
+    start, step = 0 if part.start is None else part.start, 1 if part.step is None else part.step
+    if isinstance(step, complex):
+        return np.linspace(start, part.stop, int(abs(step)))
+    return np.arange(start, part.stop, step)
+
+
+@defines(type(np.r_).__getitem__)
+def concatenator_getitem(self: Any, key: Any) -> Any:
+    parts, kinds = [], []
+    for entry in key if isinstance(key, tuple) else (key,):
+        if isinstance(entry, str):
+            raise MissingRule("np.r_ and np.c_ with a string of directions cannot be staged; use numpy.concatenate")
+        part = _points(entry) if isinstance(entry, slice) else np.asarray(entry)
+        kinds.append(entry if np.isscalar(entry) else part)
+        missing = self.ndmin - part.ndim
+        if missing > 0:
+            first = self.trans1d + missing + 1 if self.trans1d < 0 else self.trans1d
+            part = np.expand_dims(part, tuple(k for k in range(self.ndmin) if not first <= k < first + part.ndim))
+        parts.append(part)
+    return np.concatenate([p.astype(np.result_type(*kinds)) for p in parts], axis=self.axis)
+
+
+@defines(type(np.mgrid).__getitem__)
+def grid_getitem(self: Any, key: Any) -> Any:
+    if isinstance(key, slice):
+        return _points(key)
+    axes = [_points(k) for k in key]
+    kind = np.result_type(*axes)
+    grids = np.meshgrid(*[x.astype(kind) for x in axes], indexing="ij", sparse=self.sparse)
+    return grids if self.sparse else np.stack(grids)

@@ -135,6 +135,11 @@ def flags(x: Any) -> Any:
     return (sample if not isinstance(x, Array) or x.contiguous else sample.T).flags
 
 
+@attribute("device")
+def device(x: Any) -> str:
+    return "cpu"
+
+
 @attribute("base")
 def base(x: Any) -> Any:
     return Array(x.cell) if isinstance(x, Array) and x.views else None
