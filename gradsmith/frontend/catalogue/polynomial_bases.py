@@ -1,4 +1,4 @@
-"""Definitions in plain NumPy of numpy.polynomial: coefficients from the lowest order up, sums by Clenshaw's recurrence."""
+"""Definitions in plain NumPy of numpy.polynomial: coefficients from the lowest order up, by Clenshaw's recurrence."""
 
 from __future__ import annotations
 
