@@ -18,6 +18,7 @@ _DOUBLE, _INT = np.dtype(np.float64), np.dtype(np.int64)
 
 #: loops that can be long look for Ctrl-C once in so many iterations
 POLL_MASK = (1 << 16) - 1
+CHUNK = 1 << 22
 
 
 class Join:
@@ -117,13 +118,19 @@ class _Loop:
 
     def head(self, before: str) -> None:
         """The phis of the carried values."""
+        self.joins = self.joined(self.inits, before)
+
+    def joined(self, values: Sequence[Lowered], before: str) -> list[Join]:
+        """Phis of the carried values, where ``values`` arrive from ``before``."""
         lo = self.lo
         varying = lo.shapes.varying[self.op]
-        for k, (param, init) in enumerate(zip(self.params, self.inits, strict=True)):
+        joins = []
+        for k, (param, value) in enumerate(zip(self.params, values, strict=True)):
             axes = [(a, lo.shapes.sym("phi", self.op, k, a)) for j, a in sorted(varying) if j == k]
-            join = Join(lo, param, init, axes, self.unique[k])
-            join.add(init, before)
-            self.joins.append(join)
+            join = Join(lo, param, value, axes, self.unique[k])
+            join.add(value, before)
+            joins.append(join)
+        return joins
 
     def enter(self) -> dict[Value, Root]:
         """The body's parameters; returns the references that the body owns."""
@@ -167,8 +174,7 @@ class _Loop:
             look, done = em.new_label("poll"), em.new_label("polled")
             em.cond_br(due, look, done)
             em.place(look)
-            state = em.ins("call i64 @gradsmith_poll(ptr %ctx)")
-            self.lo.require(em.ins(f"icmp eq i64 {state}, 0"), "interrupt")
+            _look_for_signals(self.lo)
             em.br(done)
             em.place(done)
             counter.add(following, em.label)
@@ -182,38 +188,83 @@ def _for(lo: Lowering, op: Op) -> bool:
     em = lo.em
     body = op.regions[0]
     start, stop, step = (lo.number_of(a) for a in op.args[:3])
-    reverse = bool(op.attrs.get("reverse"))
     first, count, stride = _iterations(lo, start, stop, step)
     last = em.add(first, em.mul(em.sub(count, 1), stride))
     with lo.scoped():
         bounds.hoist(lo, op, first, last, count)
         loop = _Loop(lo, op, op.args[3:], body, body.params[1:])
         lo.reassociated |= _accumulations(op)
-        leaf = not any(inner.name in ("for", "while") for inner in body.walk())
-        if reverse:
+        if op.attrs.get("reverse"):
             first, stride = last, em.sub(0, stride)
-        head, inside, done = em.new_label("for"), em.new_label("body"), em.new_label("endfor")
-        loop.before = em.label
-        em.br(head)
-        em.place(head)
-        counter = em.phi("i64")
-        counter.add(0, loop.before)
-        loop.head(loop.before)
-        latch = None if leaf else loop.poll()
-        em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {count}"), inside, done)
-        em.place(inside)
-        lo.env[body.params[0]] = str(em.add(first, em.mul(counter.name, stride)))
-        loop.run_body()
-        if latch:
-            exits = em.label
-            latch()
-            _relabel(loop, exits, em.label)
-        counter.add(em.ins(f"add nuw nsw i64 {counter.name}, 1"), em.label)
-        em.br(head)
-        em.place(done)
+        leaf = not any(inner.name in ("for", "while") for inner in body.walk())
+        if leaf and not lo.shapes.varying[op]:
+            _leaf_loop(lo, loop, first, stride, count)
+        else:
+            _polling_loop(lo, loop, first, stride, count)
     _restore_varying(lo, loop)
     loop.leave()
     return True
+
+
+def _polling_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -> None:
+    """A loop that looks for Ctrl-C itself."""
+    em = lo.em
+    head, inside, done = em.new_label("for"), em.new_label("body"), em.new_label("endfor")
+    loop.before = em.label
+    em.br(head)
+    em.place(head)
+    counter = em.phi("i64")
+    counter.add(0, loop.before)
+    loop.head(loop.before)
+    latch = loop.poll()
+    em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {count}"), inside, done)
+    em.place(inside)
+    lo.env[loop.body.params[0]] = str(em.add(first, em.mul(counter.name, stride)))
+    loop.run_body()
+    exits = em.label
+    latch()
+    _relabel(loop, exits, em.label)
+    counter.add(em.ins(f"add nuw nsw i64 {counter.name}, 1"), em.label)
+    em.br(head)
+    em.place(done)
+
+
+def _leaf_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -> None:
+    """A loop without loops inside: it runs in chunks, so that it can be vectorised, and looks for Ctrl-C between them."""
+    em = lo.em
+    outer, head, inside, chunk_end, look, done = map(em.new_label, ["chunk", "for", "body", "endchunk", "look", "endfor"])
+    before = em.label
+    em.br(outer)
+    em.place(outer)
+    base = em.phi("i64")
+    base.add(0, before)
+    chunks = loop.joined(loop.inits, before)
+    limit = em.min(em.add(base.name, CHUNK), count)
+    em.br(head)
+    em.place(head)
+    counter = em.phi("i64")
+    counter.add(base.name, outer)
+    loop.joins = loop.joined([join.value for join in chunks], outer)
+    em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {limit}"), inside, chunk_end)
+    em.place(inside)
+    lo.env[loop.body.params[0]] = str(em.add(first, em.mul(counter.name, stride)))
+    loop.run_body()
+    counter.add(em.ins(f"add nuw nsw i64 {counter.name}, 1"), em.label)
+    em.br(head)
+    em.place(chunk_end)
+    em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {count}"), look, done)
+    em.place(look)
+    _look_for_signals(lo)
+    base.add(counter.name, em.label)
+    for chunk, join in zip(chunks, loop.joins, strict=True):
+        chunk.add(join.value, em.label)
+    em.br(outer)
+    em.place(done)
+
+
+def _look_for_signals(lo: Lowering) -> None:
+    state = lo.em.ins("call i64 @gradsmith_poll(ptr %ctx)")
+    lo.require(lo.em.ins(f"icmp eq i64 {state}, 0"), "interrupt")
 
 
 def _accumulations(op: Op) -> set[Op]:

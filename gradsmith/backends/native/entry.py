@@ -25,7 +25,6 @@ declare ptr @PyLong_FromUnsignedLongLong(i64)
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
 declare ptr @PyComplex_FromDoubles(double, double)
 declare ptr @PyErr_Occurred()
-declare void @PyErr_Clear()
 declare ptr @PyTuple_New(i64)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyEval_SaveThread()
@@ -267,6 +266,13 @@ class Entry:
     def _fail(self, code: str) -> None:
         """Let the NativeProgram decide what an early end means; it sees the arguments again."""
         em = self.em
+        raised = em.ins("call ptr @PyErr_Occurred()")
+        ask, interrupted = em.new_label("ask"), em.new_label("interrupted")
+        em.cond_br(em.ins(f"icmp eq ptr {raised}, null"), ask, interrupted, likely=True)
+        em.place(interrupted)  # a signal handler raised
+        self._abandon()
+        self._leave("null")
+        em.place(ask)
         context = em.ins(f"call ptr @PyLong_FromLongLong(i64 {em.ins(f'ptrtoint ptr {self.ctx} to i64')})")
         originals = [em.ins(f"load ptr, ptr {em.word('%args', k)}") for k in range(len(self.lo.program.block.params))]
         answer = self._call_self(code, [context, *originals])

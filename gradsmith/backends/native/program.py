@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.backends import effects
 from gradsmith.backends.native import entry, runtime
 from gradsmith.backends.native.dispatch import lower_unit
 from gradsmith.backends.native.emit import Scope, representable
@@ -126,6 +127,7 @@ class NativeProgram:
     def __init__(self, program: Program):
         self.program = program
         self.interpreted = interpreted(program)
+        self.has_effects = any(op.name == "effect" for op in program.block.walk())
         self.fast = Version(program, checked=False)
         self.checked: Version | None = None
         self._definition = entry.MethodDefinition(program.name.encode(), self.fast.address, 0x80, b"")
@@ -153,6 +155,8 @@ class NativeProgram:
     def _early_end(self, site: Site, context: int, args: list[Any]) -> Any:
         if site.kind == "guard":
             return NotImplemented
+        if self.has_effects and site.kind in ("deopt", "unsafe"):
+            effects.rewind()
         if site.kind == "deopt":
             return self.interpreted(*args)
         if site.kind == "unsafe":
@@ -164,7 +168,7 @@ class NativeProgram:
         error: BaseException
         if site.kind == "memory":
             error = MemoryError()
-        elif site.kind in ("host", "interrupt"):
+        elif site.kind == "host":
             error = runtime.raised.pop(context)
         else:
             assert site.op is not None

@@ -47,8 +47,7 @@ declare ptr @gradsmith_box(ptr, ptr, ptr, i32, ptr, i32, i64)
 _MODULE = """
 @idle = internal global ptr null
 declare ptr @calloc(i64, i64)
-declare ptr @MALLOC_DECLARATION
-declare ptr @realloc(ptr, i64)
+declare ptr @malloc(i64)
 declare void @free(ptr)
 declare i64 @llvm.ctlz.i64(i64, i1)
 declare i64 @llvm.umax.i64(i64, i64)
@@ -91,7 +90,7 @@ new:
   br i1 %huge, label %fail, label %sized
 sized:
   %capacity = call i64 @gradsmith_capacity(i64 %class)
-  %data = call ptr MALLOC_CALL
+  %data = call ptr @malloc(i64 %capacity)
   %nodata = icmp eq ptr %data, null
   br i1 %nodata, label %fail, label %advise
 advise:
@@ -196,25 +195,28 @@ out:
   ret void
 }
 
-; double the capacity of a sequence's buffer; 0 when there is memory for it
+; double the capacity of a sequence's buffer, by exchanging memory with a larger one; 0 when there is memory for it
 define i64 @gradsmith_grow(ptr %ctx, ptr %h) {
   %class.p = getelementptr i64, ptr %h, i64 1
   %class = load i64, ptr %class.p
   %capacity = call i64 @gradsmith_capacity(i64 %class)
   %double = shl i64 %capacity, 1
-  %data.p = getelementptr i64, ptr %h, i64 2
-  %data = load ptr, ptr %data.p
-  %new = call ptr @realloc(ptr %data, i64 %double)
-  %failed = icmp eq ptr %new, null
+  %other = call ptr @gradsmith_alloc(ptr %ctx, i64 %double)
+  %failed = icmp eq ptr %other, null
   br i1 %failed, label %bad, label %good
 good:
+  %data.p = getelementptr i64, ptr %h, i64 2
+  %data = load ptr, ptr %data.p
+  %new.p = getelementptr i64, ptr %other, i64 2
+  %new = load ptr, ptr %new.p
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %data, i64 %capacity, i1 false)
   store ptr %new, ptr %data.p
-  %class4 = add i64 %class, 4
-  store i64 %class4, ptr %class.p
-  %pooled.p = getelementptr i64, ptr %ctx, i64 1
-  %pooled = load i64, ptr %pooled.p
-  %pooled2 = add i64 %pooled, %capacity
-  store i64 %pooled2, ptr %pooled.p
+  store ptr %data, ptr %new.p
+  %other.class.p = getelementptr i64, ptr %other, i64 1
+  %other.class = load i64, ptr %other.class.p
+  store i64 %other.class, ptr %class.p
+  store i64 %class, ptr %other.class.p
+  call void @gradsmith_release(ptr %ctx, ptr %other)
   ret i64 0
 bad:
   ret i64 1
@@ -281,6 +283,19 @@ fill:
   br label %out
 out:
   ret ptr %new
+}
+
+declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+
+; run pending signal handlers: not 0, with the exception set, when one raised (Ctrl-C)
+define i64 @gradsmith_poll(ptr %ctx) {
+  %state = call i32 @PyGILState_Ensure()
+  %raised = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %state)
+  %out = sext i32 %raised to i64
+  ret i64 %out
 }
 
 define ptr @gradsmith_acquire() {
@@ -398,11 +413,10 @@ out:
 """
 _ADVISE_NOTHING = "define internal void @advise(ptr %data, i64 %bytes) {\n  ret void\n}"
 
-#: alignment of buffers: whole cache lines where the C library can free such memory
-ALIGNED = sys.platform != "win32"
+#: whether NumPy may free memory that native code allocated: surely where a process has one C library
+GIVES = sys.platform != "win32"
 
 _HOST_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_POLL_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 
 HostCall = Callable[[int, int], None]
 #: the host calls of every compiled program, by number of the program: called with context and address of the slots
@@ -418,21 +432,6 @@ def _host(context: int, program: int, call: int, slots: int) -> int:
     except BaseException as error:  # crosses native frames: kept here, raised again by the entry
         raised[context] = error
         return 1
-
-
-def _poll(context: int) -> int:
-    """Running Python code lets pending signal handlers run: this is where Ctrl-C arrives."""
-    try:
-        _let_signals_in()
-        return 0
-    except BaseException as error:
-        raised[context] = error
-        return 1
-
-
-def _let_signals_in() -> None:
-    for _ in range(2):
-        pass
 
 
 def numpy_function(slot: int) -> int:
@@ -463,32 +462,20 @@ class Runtime:
 
     def __init__(self) -> None:
         _keep_freed_memory()
-        malloc = ("aligned_alloc(i64, i64)", "@aligned_alloc(i64 64, i64 %rounded)")
-        if not ALIGNED:
-            malloc = ("malloc(i64)", "@malloc(i64 %capacity)")
-        text = _MODULE.replace("MALLOC_DECLARATION", malloc[0])
-        if ALIGNED:
-            rounding = "%up = add i64 %capacity, 63\n  %rounded = and i64 %up, -64\n  "
-            text = text.replace("  %data = call ptr MALLOC_CALL", f"  {rounding}%data = call ptr {malloc[1]}")
-        else:
-            text = text.replace("MALLOC_CALL", malloc[1])
-        text = text.replace("ADVISE", _ADVISE_LINUX if sys.platform.startswith("linux") else _ADVISE_NOTHING)
+        text = _MODULE.replace("ADVISE", _ADVISE_LINUX if sys.platform.startswith("linux") else _ADVISE_NOTHING)
         text = text.replace("CONTEXT_WORDS", str(CONTEXT_WORDS)).replace("KEEP_BYTES", str(KEEP))
-        # memory of this C library is only surely freed by NumPy where there is one C library
-        text = text.replace("GIVE_BYTES", str(GIVE if ALIGNED else -1))
+        text = text.replace("GIVE_BYTES", str(GIVE if GIVES else -1))
         text = text.replace("ARRAY_TYPE", f"inttoptr (i64 {id(np.ndarray)} to ptr)")
         add_symbol("gradsmith_py_PyArray_New", numpy_function(93))
         add_symbol("gradsmith_py_PyArray_Scalar", numpy_function(60))
-        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box"]
+        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box", "poll"]
         self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names], level=0)
         for name, address in addresses.items():
             add_symbol(name, address)
         self._host = _HOST_CALLBACK(_host)
-        self._poll = _POLL_CALLBACK(_poll)
-        for name, callback in (("gradsmith_host", self._host), ("gradsmith_poll", self._poll)):
-            address = ctypes.cast(callback, ctypes.c_void_p).value
-            assert address
-            add_symbol(name, address)
+        address = ctypes.cast(self._host, ctypes.c_void_p).value
+        assert address
+        add_symbol("gradsmith_host", address)
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.alloc: Any = prototype(addresses["gradsmith_alloc"])
 
