@@ -214,6 +214,8 @@ SINGULAR = frozenset(
 PASSES_ZEROS = frozenset({"mul", "strong_mul", "neg", "cast", "conj", "real", "imag", "complex", "index"}) | {
     *("reshape", "transpose", "broadcast_to", "unbroadcast")
 }
+#: operations whose result consists of elements of their operands
+MOVES = frozenset({"index", "reshape", "transpose", "broadcast_to", "concatenate"})
 VISIT_LIMIT = 40
 
 
@@ -236,7 +238,7 @@ def _finite(value: Value, data: bool) -> bool:
         if isinstance(v, Const):
             if v.dtype.kind in "fc" and not np.isfinite(v.data).all():
                 return False
-        elif v.op is None or v.op.name not in ELEMENTWISE:
+        elif v.op is None or (v.op.name not in ELEMENTWISE and v.op.name not in MOVES):
             if not data or (v.op is not None and v.op.name == "host"):
                 return False
         elif v.op.name in SINGULAR and not _regular(v.op):

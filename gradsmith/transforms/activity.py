@@ -63,6 +63,9 @@ def reach(graph: Graph, seeds: Iterable[Value], within: set[Value] | None = None
 
 def _dependences(ops: Iterable[Op]) -> Iterator[tuple[Value, Value]]:
     for op in ops:
+        if op.name == "call":
+            yield from ((a, r) for a in op.args for r in op.results)
+            continue
         for region in op.regions:
             yield from _dependences(region.ops)
         if op.name == "if":

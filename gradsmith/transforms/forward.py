@@ -12,6 +12,8 @@ from gradsmith.ir.types import I64, SeqType
 from gradsmith.rules import elementwise, host, structural
 from gradsmith.rules.structural import zeros_like
 from gradsmith.transforms.activity import Activity, loop_slots
+from gradsmith.transforms.expand import expand, has_residuals
+from gradsmith.transforms.reverse import check_declared, vjp
 
 
 def jvp(
@@ -21,6 +23,9 @@ def jvp(
 
     ``args`` and ``tangents`` belong to the block's parameters; other values that the block uses are constants.
     """
+    if any(map(has_residuals, block.walk())):
+        block = copy_block(block, {})
+        expand(block, has_residuals)
     with b:
         return _Forward(b, block, tangents).run(block, args, tangents)
 
@@ -51,6 +56,8 @@ class _Forward:
     def _op(self, op: Op) -> None:
         if not any(r in self.varied for r in op.results):
             self.b.block.ops.append(copy_op(op, self.primal))
+        elif op.name == "call":
+            self._call(op)
         elif op.name == "if":
             self._if(op)
         elif op.name == "for":
@@ -95,6 +102,55 @@ class _Forward:
     def _or_zeros(self, value: Value) -> Value:
         """The tangent of ``value``, an array of zeros if it has none."""
         return self.tangent.get(value) or zeros_like(self.primal.get(value, value))
+
+    # Calls ------------------------------------------------------------------------------------------------------------
+
+    def _call(self, op: Op) -> None:
+        args = [self.primal.get(a, a) for a in op.args]
+        dots = [self.tangent.get(a) for a in op.args]
+        moving = [k for k, d in enumerate(dots) if d is not None]
+        if not moving:
+            self.b.block.ops.append(copy_op(op, self.primal))
+            return
+        if "wrt" in op.attrs:
+            check_declared(op, moving)
+        given = [dots[k] or zeros_like(args[k]) for k in op.attrs.get("wrt", ())]
+        if "pushforward" in op.attrs:
+            out = self.b.inline(op.regions[op.attrs["pushforward"]], [*args, *given])
+            results, tangents = out[: len(op.results)], out[len(op.results) :]
+        elif op.attrs.get("body"):
+            results, found = jvp(self.b, op.regions[0], args, dots)
+            tangents = [t or zeros_like(r) for r, t in zip(results, found, strict=True) if r.type.inexact]
+        elif "pullback" in op.attrs:
+            results, tangents = self._transposed(op, args, given)
+        else:
+            results, tangents = self._recomputable(op, args, dots, moving)
+        self.primal.update(zip(op.results, results, strict=True))
+        self._set([r for r in op.results if r.type.inexact], tangents)
+
+    def _transposed(self, op: Op, args: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        """The pullback of a call is linear in the cotangents: its own pullback maps tangents to tangents."""
+        results = self.b.inline(op.regions[op.attrs.get("forward", 0)], args)
+        own = [r for r in results[: len(op.results)] if r.type.inexact]
+        zeros = [zeros_like(r) for r in own]
+        linear = range(len(args) + len(results), len(args) + len(results) + len(own))
+        _, back = vjp(self.b, op.regions[op.attrs["pullback"]], [*args, *results, *zeros], linear)
+        tangents = [t or zeros_like(r) for t, r in zip(back(given), own, strict=True)]
+        return results[: len(op.results)], tangents
+
+    def _recomputable(
+        self, op: Op, args: list[Value], dots: list[Value | None], moving: list[int]
+    ) -> tuple[list[Value], list[Value]]:
+        """A checkpoint stays one: a call of the region with its derivative."""
+        params = [Value(a.type, a.name) for a in args]
+        directions = {k: Value(args[k].type) for k in moving}
+        with self.b.region([*params, *directions.values()]) as block:
+            results, found = jvp(self.b, op.regions[0], params, [directions.get(k) for k in range(len(args))])
+            tangents = [t or zeros_like(r) for r, t in zip(results, found, strict=True) if r.type.inexact]
+            block.results = [*results, *tangents]
+        operands = [*args, *(d for d in dots if d is not None)]
+        new = self.b.emit_control("call", operands, [block], checkpoint=True, name=op.attrs.get("name", ""))
+        return new.results[: len(op.results)], new.results[len(op.results) :]
 
     # Control flow -----------------------------------------------------------------------------------------------------
 

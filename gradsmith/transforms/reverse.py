@@ -22,6 +22,7 @@ from gradsmith.rules import elementwise, host, structural
 from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
 from gradsmith.transforms.activity import Activity, defined_inside, loop_slots, reach
 from gradsmith.transforms.edit import replace_values
+from gradsmith.transforms.expand import bind, expand, has_residuals
 from gradsmith.transforms.save import Frame, Saver, Stack
 from gradsmith.transforms.shapes import Shapes
 
@@ -44,8 +45,11 @@ def vjp(
     with b:
         args = _distinct(block, args, wrt)
         start = len(b.block.ops)
-        results = b.inline(block, args)
-    forward, ops = b.block, b.block.ops[start:]
+        inlined = Block((), (), b.inline(block, args))
+        inlined.ops, b.block.ops[start:] = b.block.ops[start:], []
+        expand(inlined, has_residuals)
+        b.block.ops += inlined.ops
+    forward, ops, results = b.block, inlined.ops, inlined.results
     wanted = [args[k] for k in wrt]
     units = {a: x.unit_axes for a, x in zip(args, inputs, strict=False) if len(x.unit_axes) > 0}
 
@@ -109,6 +113,8 @@ class _Reverse:
             self.b.loc = op.loc
             if op.name == "if":
                 self._if(frame, op, adjoints)
+            elif op.name == "call":
+                self._call(frame, op, adjoints)
             elif op.regions:
                 self._loop(frame, op, adjoints)
             else:
@@ -159,6 +165,38 @@ class _Reverse:
         """The active values from outside that get contributions in a region whose results ``ends`` have adjoints."""
         reached = reach(self.activity.backward, ends, within=defined_inside(body))
         return [v for v in free_values(body) if v in reached and v in self.active]
+
+    # Calls ------------------------------------------------------------------------------------------------------------
+
+    def _call(self, frame: Frame, op: Op, adjoints: Adjoints) -> None:
+        wanted = [k for k, a in enumerate(op.args) if a in self.active]
+        if "wrt" not in op.attrs:
+            parts = self._recomputed(op, wanted, adjoints)
+        else:
+            check_declared(op, wanted)
+            if "pullback" not in op.attrs:
+                add_pullback(op)
+            if "residuals" not in op.attrs:
+                _run_forward(op)
+                frame.owned.update(op.results)
+            own = op.results[: len(op.results) - op.attrs["residuals"]]
+            given = [self._or_zeros(adjoints, r) for r in own if r.type.inexact]
+            pullback = op.regions[op.attrs["pullback"]]
+            cotangents = self.b.inline(pullback, [*op.args, *op.results, *given])
+            parts = list(zip(op.attrs["wrt"], cotangents, strict=True))
+        for k, part in parts:
+            self._add(adjoints, op.args[k], part)
+
+    def _recomputed(self, op: Op, wanted: Sequence[int], adjoints: Adjoints) -> list[tuple[int, Value | None]]:
+        """The pullback of a call that the backward sweep runs again."""
+        start = len(self.b.block.ops)
+        _, pullback = vjp(self.b, op.regions[0], op.args, wanted)
+        again = {r for inner in self.b.block.ops[start:] for r in inner.results}
+        middle = len(self.b.block.ops)
+        cotangents = pullback([adjoints.get(r) for r in op.results])
+        spared = free_values(Block((), self.b.block.ops[middle:], [c for c in cotangents if c is not None]))
+        op.attrs["recomputed"] = [v for v in spared if v in again]
+        return list(zip(wanted, cotangents, strict=True))
 
     # Control flow -----------------------------------------------------------------------------------------------------
 
@@ -251,6 +289,58 @@ class _Reverse:
             for branch, block in zip(branches, backward, strict=True):
                 block.results.append(branch.stacks[stack][1] if stack in branch.stacks else entry)
         return [stack for stack, _ in stacks]
+
+
+def check_declared(op: Op, active: Iterable[int]) -> None:
+    """A derivative reaches a call with a rule through its declared operands only."""
+    for k in active:
+        if k not in op.attrs["wrt"]:
+            name = op.attrs.get("name", "a function")
+            raise errors.NotDifferentiable(
+                f"{name} has a derivative rule that does not cover {op.args[k].name or 'a value'}, which depends on the "
+                "inputs: pass it as an argument (not in nondiff_argnums), or keep the derivative away with stop_gradient"
+                + (f" ({op.loc})" if op.loc else "")
+            )
+
+
+def _run_forward(op: Op) -> None:
+    """Have a call with a pullback compute what the pullback needs."""
+    own = len(op.results)
+    if "forward" in op.attrs:
+        op.regions[0] = op.regions[op.attrs["forward"]]
+        for value in op.regions[0].results[own:]:
+            op.add_result(value.type, value.name)
+    op.attrs["residuals"] = len(op.results) - own
+
+
+def add_pullback(op: Op) -> None:
+    """Give a call that has a pushforward, or none, the regions ``forward`` and ``pullback``: its transpose."""
+    params = [Value(a.type, a.name) for a in op.args]
+    b = Builder(Block(params))
+    b.loc = op.loc
+    own = [r for r in op.results if r.type.inexact]
+    given = [Value(r.type, f"{r.name}_bar" if r.name else "") for r in own]
+    with b:
+        if "pushforward" in op.attrs:
+            zeros = [emit("cast", zeros_like(params[k]), dtype=params[k].dtype) for k in op.attrs["wrt"]]
+            linear = range(len(params), len(params) + len(zeros))
+            results, pullback = vjp(b, op.regions[op.attrs["pushforward"]], [*params, *zeros], linear)
+            seeds: list[Value | None] = [*[None] * len(op.results), *given]
+        else:
+            results, pullback = vjp(b, op.regions[0], params, op.attrs["wrt"])
+            left = iter(given)
+            seeds = [next(left) if r.type.inexact else None for r in op.results]
+        results = results[: len(op.results)]
+        with b.region(given) as block:
+            adjoints = pullback(seeds)
+            block.results = [
+                zeros_like(params[k]) if g is None else g for k, g in zip(op.attrs["wrt"], adjoints, strict=True)
+            ]
+    known = {*params, *results}
+    b.block.results = [*results, *(v for v in free_values(block) if v not in known)]
+    bind(block, [*params, *b.block.results])
+    op.attrs["forward"], op.attrs["pullback"] = len(op.regions), len(op.regions) + 1
+    op.regions += [b.block, block]
 
 
 def _drop_invariant(body: Block, starts: list[Value]) -> list[int]:

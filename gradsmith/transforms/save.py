@@ -191,7 +191,7 @@ class Saver:
 
     def _operands(self, frame: Frame, mapping: dict[Value, Value]) -> Operands:
         def operands(v: Value) -> Sequence[Value] | None:
-            if v.op is None or v.op.name not in RECOMPUTED or isinstance(v.type, SeqType):
+            if v.op is None or not _is_cheap(v.op) or isinstance(v.type, SeqType):
                 return None
             used: Sequence[Value] = v.op.args
             if v.op.name == "dim":
@@ -314,6 +314,10 @@ def _updates_arrays_only(loop: Op) -> bool:
     return not any(op.regions for op in body.ops) and all(
         isinstance(p.type, ArrayType) and p.ndim for p in loop_slots(loop)[1]
     )
+
+
+def _is_cheap(op: Op) -> bool:
+    return op.name in RECOMPUTED or (op.name == "call" and not op.regions[0].ops)
 
 
 def _to_recompute(needed: Iterable[Value], operands: Operands, saved: set[Value]) -> set[Value]:

@@ -120,7 +120,7 @@ class Shapes:
             if ("loop", op) not in self._known:
                 self._assume_invariant(op)
         else:
-            for region in op.regions:
+            for region in op.regions if op.name != "call" else ():
                 for inner in region.ops:
                     self._scan(inner)
         for result in op.results:
@@ -232,6 +232,8 @@ class Shapes:
             return None
         if op.name in ELEMENTWISE:
             return self._elementwise(op, axis)
+        if op.name == "call":
+            return self._call(op, x, axis)
         if op.name == "if":
             k = op.results.index(x)
             dim = _join(*(self.dim(region.results[k], axis) for region in op.regions))
@@ -240,6 +242,15 @@ class Shapes:
             return self.dim(op.args[0], axis) if x is op.results[0] else self._element(op, axis)
         rule = _RULES.get(op.name)
         return rule(self, op, axis) if rule else None
+
+    def _call(self, op: Op, x: Value, axis: int) -> Expr | None:
+        """A length in the called region, if it is made of lengths of the operands."""
+        body = op.regions[0]
+        for param, arg in zip(body.params, op.args, strict=True):
+            for k in range(param.ndim if isinstance(param.type, ArrayType) else 0):
+                self._known.setdefault((param, k), self.dim(arg, k))
+        expr = self.dim(body.results[op.results.index(x)], axis)
+        return None if defined_inside(body).intersection(atoms(expr)) else expr
 
     def _elementwise(self, op: Op, axis: int) -> Expr:
         ndim = op.result.ndim

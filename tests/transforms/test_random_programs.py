@@ -15,7 +15,7 @@ from tests.transforms.random_programs import random_program
 QUICK = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
-@settings(max_examples=30, **QUICK)
+@settings(max_examples=20, **QUICK)
 @given(st.integers(0, 10**9))
 def test_first_and_second_derivatives(seed):
     p, args = random_program(random.Random(seed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradsmith.ir.builder import cast, elementwise, real, sum_
+from gradsmith.ir.builder import cast, elementwise, real, reshape, sum_
 from gradsmith.ir.interpreter import run
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.rules.elementwise import PARTIALS, REAL_LINEAR
@@ -20,7 +20,7 @@ DOMAIN = {  # intervals where the function is smooth, away from its singular poi
     "log1p": (-0.7, 2),
     "arccosh": (1.2, 3),
 }
-OTHERS = INTEGER | BOOLEAN | {"cast", "conj", "imag"}
+OTHERS = INTEGER | BOOLEAN | {"cast", "conj", "imag", "detach"}
 UNARY = sorted(name for name, (arity, _) in ELEMENTWISE.items() if arity == 1 and name not in OTHERS)
 BINARY = ["add", "sub", "mul", "div", "pow", "mod", "fmod", "maximum", "minimum", "fmax", "fmin", "copysign"]
 BINARY += ["arctan2", "hypot", "logaddexp", "strong_mul", "floordiv", "nextafter"]
@@ -174,6 +174,14 @@ def test_masked_data_brings_no_nan():
         return sum_(elementwise("where", elementwise("isfinite", x), x * w, 0), [0])
 
     np.testing.assert_array_equal(run(grad_program(build(f, [x, w])), [x, w])[1], [0, 0, 2])
+
+
+def test_an_infinite_partial_is_seen_through_a_reshape():
+    x = np.array([0.0, 0.5])
+    spread = build(lambda x: sum_(x * reshape(elementwise("log", x * x), [2]), [0]), [x])
+    assert np.isneginf(run(grad_program(spread), [x])[0][0])
+    weighted = build(lambda x, w: sum_(w * reshape(elementwise("log", x), [2]) * w, [0]), [x, x])
+    np.testing.assert_array_equal(run(grad_program(weighted), [x, x])[0], [0, 0.5])
 
 
 def test_strong_zero_only_where_needed():
