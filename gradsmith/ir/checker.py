@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gradsmith.ir.ops import CONTROL, infer
-from gradsmith.ir.program import Block, Const, Op, Program, Value
-from gradsmith.ir.types import BOOL, I64, SeqType
+from gradsmith.ir.program import Block, Const, Op, Program, Value, free_values
+from gradsmith.ir.types import BOOL, I64, SeqType, Type
 
 #: operations after which their first operand, a sequence, may not be used again
 CONSUMES_SEQUENCE = frozenset({"seq_push", "seq_pop", "seq_add"})
@@ -65,7 +65,7 @@ def _use(value: Value, visible: set[Value], consumed: set[Value], op: Op | None)
 
 
 def _types(op: Op) -> None:
-    if op.name not in CONTROL:
+    if op.name not in CONTROL and op.name != "call":
         if op.regions:
             raise MalformedProgram(f"{op.name} has regions")
         try:
@@ -75,6 +75,9 @@ def _types(op: Op) -> None:
         _equal(op, "results", [r.type for r in op.results], expected)
         return
     results = [r.type for r in op.results]
+    if op.name == "call":
+        _call(op, results)
+        return
     if op.name == "if":
         _equal(op, "condition", [op.args[0].type], [BOOL])
         for region in op.regions:
@@ -91,6 +94,29 @@ def _types(op: Op) -> None:
     if op.name == "while":
         _equal(op, "condition parameters", [p.type for p in op.regions[0].params], carried)
         _equal(op, "condition results", [r.type for r in op.regions[0].results], [BOOL])
+
+
+def _call(op: Op, results: list[Type]) -> None:
+    args = [a.type for a in op.args]
+    own = results[: len(results) - op.attrs.get("residuals", 0)]
+    primals = [r.type for r in op.regions[op.attrs.get("forward", 0)].results]
+    inexact = [t for t in own if t.inexact]
+    moving = [args[k] for k in op.attrs.get("wrt", ())]
+    signatures = {
+        "body": (args, results),
+        "forward": (args, primals),
+        "pullback": ([*args, *primals, *inexact], moving),
+        "pushforward": ([*args, *moving], [*own, *inexact]),
+    }
+    for what, (params, ends) in signatures.items():
+        if what != "body" and what not in op.attrs:
+            continue
+        region = op.regions[0 if what == "body" else op.attrs[what]]
+        if free_values(region):
+            raise MalformedProgram(f"call ({op.loc}): {what} uses values from outside")
+        _equal(op, f"parameters of {what}", [p.type for p in region.params], params)
+        _equal(op, f"results of {what}", [r.type for r in region.results], ends)
+    _equal(op, "the first results of forward", primals[: len(own)], own)
 
 
 def _equal(op: Op, what: str, found: Sequence[object], expected: Sequence[object]) -> None:

@@ -34,7 +34,7 @@ operation           meaning
 ``argmax argmin (x)``              attrs ``axis``; int64
 ``cumsum cumprod (x)``             attrs ``axis``
 ``matmul(x, y)``    as numpy.matmul, operands of ndim ≥ 1
-``host(*args)``     a function of ``HOST`` (attrs ``fn``: its dotted name; attrs ``kwargs``: a dict of static keyword arguments;
+``host(*args)``     a function of ``HOST`` (attrs ``fn``: its dotted name, or a Python callable; attrs ``kwargs``: a dict of static keyword arguments;
                     attrs ``types``: result types) run by Python on ndarrays / NumPy scalars; pure
 
 ``seq_new()``       empty sequence, attrs ``elem``
@@ -50,6 +50,20 @@ operation           meaning
 ``while(*init)``    regions cond (*carried) → bool, body (*carried) → carried. Results: carried at the end
 ``check(c, *args)`` raises attrs ``error`` (an exception class) with attrs ``message`` (a format string for args) unless c
 ``guard(c)``        gives up this specialisation (no result, no error) unless c: the caller stages the function anew
+``detach(x)``       ``x``, with a derivative of zero
+``effect(*args)``   attrs ``fn``: an ``Effect`` (``backends/effects.py``), a Python callable from the operands, as NumPy values,
+                    to a sequence of results. Runs exactly once for each time it is reached, in program order; never removed, merged
+                    or run again
+``call(*args)``     region 0, whose parameters are the operands, and which uses no other values: its results. Simplification leaves
+                    it alone; ``transforms/expand.py`` puts the region in its place before a back end sees it. Its derivative
+                    may be given by further regions, which use no other values either; attrs say where they are:
+                    ``forward``: operands → results of region 0, then *residuals*: what runs instead when a pullback is needed;
+                    ``pullback``: operands, all results of ``forward`` (else of region 0), cotangents of the inexact results of
+                    region 0 → cotangents of the operands attrs ``wrt``; no derivative reaches other operands
+                    ``pushforward``: operands, tangents of the operands ``wrt`` → results, tangents of the inexact results.
+                    attrs ``body``: a mode for which no region is given differentiates region 0. attrs ``checkpoint``: no rule;
+                    the backward sweep runs region 0 again. attrs ``name``: for messages. A derivative turns a call with a pullback
+                    into one of ``forward``: attrs ``residuals`` of its last results are the residuals
 ==================  ==================================================================================================
 """
 
@@ -91,12 +105,13 @@ ELEMENTWISE: dict[str, tuple[int, str]] = {
     **dict.fromkeys(["isnan", "isinf", "isfinite", "signbit"], (1, "bool")),
     "where": (3, "same"),
     "cast": (1, "cast"),
+    "detach": (1, "same"),
 }
 
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "any", "all"})
 CONTROL = frozenset({"if", "for", "while"})
 #: operations that must not be removed although nobody uses a result
-EFFECTS = frozenset({"check", "guard"})
+EFFECTS = frozenset({"check", "guard", "effect"})
 COMPLEX_OF = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
 
 
@@ -214,6 +229,7 @@ _INFER: dict[str, Any] = {
     **dict.fromkeys(["cumsum", "cumprod"], _same),
     "matmul": _matmul,
     "host": lambda a, k: tuple(k["types"]),
+    "effect": lambda a, k: tuple(k["fn"].types),
     "seq_new": lambda a, k: (SeqType(k["elem"]),),
     "seq_push": _same,
     "seq_pop": lambda a, k: (_seq(a), _seq(a).elem),

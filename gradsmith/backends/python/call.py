@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.backends import effects, host
 from gradsmith.backends.python.names import identifier
 from gradsmith.backends.python.writer import Writer
 from gradsmith.errors import GuardFailed, add_location
@@ -24,7 +25,7 @@ _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 def source(program: Program) -> str:
     """``program`` as the source of one Python function on NumPy arrays that runs by itself."""
-    return Writer(program).write()[0]
+    return Writer(program, shown=True).write()[0]
 
 
 def compile(program: Program) -> Callable[..., Any]:
@@ -34,11 +35,14 @@ def compile(program: Program) -> Callable[..., Any]:
     argument does not fit ``program.inputs`` or a guard fails. Exceptions are those of Python and NumPy; they carry a
     note with the user's file and line.
     """
-    text, locations = Writer(program).write()
+    writer = Writer(program)
+    text, locations = writer.write()
     name = identifier(program.name) or "f"
     filename = f"<gradsmith {program.name} {next(_numbers)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {}
+    for known_as, x in writer.expressions.objects.items():
+        namespace[known_as] = _executed(x) if isinstance(x, effects.Effect) else x
     exec(builtins.compile(text, filename, "exec"), namespace)
     function = namespace[name]
     takes = [_taker(i, p.type) for i, p in zip(program.inputs, program.block.params, strict=True)]
@@ -66,6 +70,11 @@ def compile(program: Program) -> Callable[..., Any]:
     run.__name__ = run.__qualname__ = name
     run.__doc__ = text
     return run
+
+
+def _executed(effect: effects.Effect) -> Callable[..., Any]:
+    """What the source calls for an effect."""
+    return lambda *args: [host.exact(x, t) for x, t in zip(effects.run(effect, args), effect.types, strict=True)]
 
 
 def _location(trace: TracebackType | None, filename: str, locations: dict[int, Location]) -> Location | None:

@@ -7,6 +7,7 @@ two such numbers differs from NumPy's (division by zero raises, powers overflow)
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.backends import host
+from gradsmith.backends.effects import Effect
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import ArrayType, Type, real_dtype
@@ -114,6 +116,7 @@ class Expressions:
         self.read = read
         self.helpers: dict[str, None] = {}  # helper functions in use, in order
         self.imports: dict[str, None] = {}
+        self.objects: dict[str, Any] = {}  # Python objects that the source refers to by name
 
     def expression(self, op: Op) -> Expr:
         """The expression for an operation with one result that is no update, no effect and no control flow."""
@@ -346,14 +349,16 @@ class Expressions:
         expr = self.host_call(op)
         result = op.results[0].type
         assert isinstance(result, ArrayType)
-        if op.attrs["fn"].startswith("numpy.") and result.dtype.kind != "c" and result.ndim:
+        if returns_its_types(op) and result.dtype.kind != "c" and result.ndim:
             return expr
         return _exact(expr, result)
 
     def host_call(self, op: Op) -> Expr:
         """The call of a host function, its results as they come."""
-        name: str = op.attrs["fn"]
         args = [self._typed_argument(a) for a in op.args]
+        if not isinstance(op.attrs["fn"], str):
+            return call(self.object_name(op.attrs["fn"]), *args)
+        name: str = op.attrs["fn"]
         if name == "numpy.einsum":
             optimize = ["optimize=True"] if len(args) > 2 else []
             return call("np.einsum", repr(op.attrs["kwargs"]["subscripts"]), *args, *optimize)
@@ -364,6 +369,24 @@ class Expressions:
             self.imports[_module_of(name)] = None
         kwargs = [f"{k}={_static(v)}" for k, v in op.attrs["kwargs"].items()]
         return call(text, *args, *kwargs)
+
+    def object_name(self, x: Any) -> str:
+        """The name by which the source refers to a Python object."""
+        for name, known in self.objects.items():
+            if known is x:
+                return name
+        name = re.sub(r"\W+", "_", getattr(x, "__name__", type(x).__name__)).strip("_")
+        name = f"_{name or 'f'}{len(self.objects) + 1}"
+        self.objects[name] = x
+        return name
+
+    def effect(self, op: Op, shown: bool) -> str:
+        """The statement or expression of an effect; ``shown``: as a person would write it, else to be executed."""
+        effect: Effect = op.attrs["fn"]
+        args = [self._typed_argument(a) for a in op.args]
+        if shown and effect.text:
+            return effect.text.format(*args)
+        return call(self.object_name(effect), *args).text
 
     # sequences
 
@@ -404,6 +427,12 @@ def _exact(expr: Expr, type: ArrayType) -> Expr:
 def exact(text: str, type: Type) -> str:
     assert isinstance(type, ArrayType)
     return _exact(Expr(text), type).text
+
+
+def returns_its_types(op: Op) -> bool:
+    """Whether a host function returns real arrays of exactly the result types."""
+    fn = op.attrs["fn"]
+    return isinstance(fn, str) and fn.startswith("numpy.")
 
 
 def _static(value: Any) -> str:

@@ -66,9 +66,9 @@ def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
             continue
         if (place := user.get(op.results[0])) is None:
             continue  # used in a region
-        if op.name in _RAISING and place < end and block.ops[place].loc != op.loc:
-            continue  # an error names the line of the statement
         target = statement[place]
+        if op.name in _RAISING and target < end and block.ops[target].loc != op.loc:
+            continue  # an error names the line of the statement
         reads_memory = any(_is_array(a) for a in op.args)  # of an array that a statement between may write to
         if barriers[target] != barriers[k + 1] and (reads_memory or op.name == "pow"):
             continue

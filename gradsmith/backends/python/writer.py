@@ -6,7 +6,17 @@ import builtins
 import re
 from collections.abc import Sequence
 
-from gradsmith.backends.python.expressions import ATOM, NOT, SUM, Expr, Expressions, constant, exact, typed
+from gradsmith.backends.python.expressions import (
+    ATOM,
+    NOT,
+    SUM,
+    Expr,
+    Expressions,
+    constant,
+    exact,
+    returns_its_types,
+    typed,
+)
 from gradsmith.backends.python.names import Names, identifier
 from gradsmith.backends.python.schedule import schedule
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
@@ -34,7 +44,9 @@ _INDENT = "    "
 class Writer:
     """The source text of one Program, line by line, with the user's location for every line."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, shown: bool = False):
+        """``shown``: the source is for reading; effects are written as in the user's program."""
+        self.shown = shown
         self.program = program
         self.block = copy_block(program.block, {})
         self.inlined = schedule(self.block)
@@ -59,6 +71,8 @@ class Writer:
         head = ["import numpy as np", *(f"import {name}" for name in self.expressions.imports)]
         for name in self.expressions.helpers:
             head += ["", *HELPERS[name].rstrip().split("\n")]
+        if self.expressions.objects:
+            head += ["", f"# objects of the user's program: {', '.join(self.expressions.objects)}"]
         head += [""] if self.constants else []
         head += [f"{name} = {constant(c).text}" for c, name in self.constants.items() if isinstance(c, Const)]
         head += ["", "", f"def {identifier(self.program.name) or 'f'}({', '.join(params)}):"]
@@ -122,7 +136,7 @@ class Writer:
         expr = self.expressions.host_call(op)
         names = [self._name(r, op) for r in op.results]
         self._line(f"{', '.join(names)} = {expr.text}")
-        if op.attrs["fn"].startswith("numpy."):
+        if returns_its_types(op):
             odd = [k for k, r in enumerate(op.results) if r.dtype.kind == "c"]  # NumPy may return real numbers
         else:
             odd = list(range(len(names)))
@@ -169,6 +183,16 @@ class Writer:
         else:
             self._line(f"{target}[{index}] += {value.text}")
 
+    def _effect(self, op: Op) -> None:
+        text = self.expressions.effect(op, self.shown)
+        names = [self._name(r, op) for r in op.results]
+        if not names:
+            self._line(text)
+        elif self.shown:
+            self._line(f"{', '.join(names)} = {text}")
+        else:
+            self._line(f"{', '.join(names)}{',' * (len(names) == 1)} = {text}")
+
     def _check(self, op: Op) -> None:
         self._line(f"if {_negated(self.read(op.args[0]))}:")
         error = op.attrs["error"]
@@ -187,6 +211,8 @@ class Writer:
             return error.__name__
         if error.__module__.startswith("numpy."):
             return f"np.{error.__module__.removeprefix('numpy.')}.{error.__name__}"
+        if not self.shown:
+            return self.expressions.object_name(error)  # it may be of a module that cannot be imported by name
         self.expressions.imports[error.__module__] = None
         return f"{error.__module__}.{error.__qualname__}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradsmith.ir.ops import CONTROL, EFFECTS
 from gradsmith.ir.program import Block, Const, Op, Value
+from gradsmith.transforms.edit import runs_effects
 
 
 def remove_dead(block: Block) -> bool:
@@ -46,9 +47,9 @@ class _Liveness:
         for op in block.ops:
             if owner:
                 self._owner[op] = owner
-            if op.name in EFFECTS:
+            if op.name in EFFECTS or (op.name == "call" and runs_effects(op)):
                 self._effects.append(op)
-            for region in op.regions:
+            for region in op.regions if op.name != "call" else ():
                 for param in region.params:
                     self._owner[param] = (op, region)
                 self._survey(region, (op, region))

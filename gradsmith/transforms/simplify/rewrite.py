@@ -83,8 +83,11 @@ class Rewriter:
         if op.name in CONTROL:
             self._control(op)
             return
+        if op.name in ("effect", "call"):
+            self._append(op)
+            return
         if op.name in EFFECTS:
-            self._effect(op)
+            self._check(op)
             return
         outcome = fold(op) or apply_rules(self, op)
         if isinstance(outcome, Op):
@@ -162,7 +165,7 @@ class Rewriter:
 
     # --- effects and control ---
 
-    def _effect(self, op: Op) -> None:
+    def _check(self, op: Op) -> None:
         """A check that holds disappears; so does one that repeats an earlier one. Equal lengths are noted."""
         condition = op.args[0]
         if isinstance(condition, Const) and condition.data:
@@ -270,7 +273,7 @@ class Rewriter:
         return self._resolve(op.result)
 
     def _append(self, op: Op) -> None:
-        """Append a control operation whose regions have been rewritten."""
+        """Append an operation that is neither moved nor merged; regions of control operations have been rewritten."""
         frame = self._frames[-1]
         frame.clean = False
         frame.ops.append(op)

@@ -205,6 +205,12 @@ def _opaque(value: Value) -> Dims:
     return tuple((value, k) for k in range(value.ndim))
 
 
+def _call(shapes: Shapes, op: Op, value: Value) -> Dims | None:
+    """An operand that is handed through keeps its shape."""
+    body = op.regions[0]
+    return shapes.dims(op.args[body.params.index(body.results[0])]) if body.results[0] in body.params else None
+
+
 def _given(shapes: Shapes, op: Op, value: Value) -> Dims:
     return tuple(map(shapes.length, op.args[1:]))
 
@@ -290,6 +296,7 @@ _RULES: dict[str, Callable[[Shapes, Op, Value], Dims | None]] = {
     "elementwise": lambda s, op, value: s.broadcast([s.dims(a) for a in op.args], lambda axis: (value, axis)),
     **dict.fromkeys(["full", "reshape", "broadcast_to", "unbroadcast"], _given),
     "iota": _iota,
+    "call": _call,
     "transpose": lambda s, op, value: tuple(s.dims(op.args[0])[k] for k in op.attrs["perm"]),
     **dict.fromkeys(["set", "add_at", "cumsum", "cumprod"], lambda s, op, value: s.dims(op.args[0])),
     **dict.fromkeys(REDUCTIONS, _reduced),

@@ -1,0 +1,108 @@
+"""Effects: what a compiled call does besides computing, exactly once and in program order.
+
+A compiled call may be given up half way and started again: a guard fails, or native code hands the call to its checked
+version. An :class:`Execution` therefore keeps what the effects of one call have returned. Started again, the call does
+the same up to the same place, and gets the kept results instead of running the effects a second time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradsmith.ir.types import Type
+
+_active = threading.local()
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What an ``effect`` operation runs: ``run(*operands)`` gives the sequence of its results, which have ``types``.
+
+    ``text`` is how it is written in shown source, with ``{}`` for every operand.
+    """
+
+    name: str
+    run: Callable[..., Sequence[Any]]
+    types: tuple[Type, ...] = ()
+    text: str = ""
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+
+class Execution:
+    """One call by the user, however often it is started."""
+
+    def __init__(self) -> None:
+        self.log: list[Sequence[Any]] = []
+        self.position = 0
+        self.objects: dict[int, Any] = {}
+
+    def run(self, effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
+        if self.position == len(self.log):
+            self.log.append(_run(effect, args))
+        self.position += 1
+        return self.log[self.position - 1]
+
+
+def _stack() -> list[Execution]:
+    if not hasattr(_active, "stack"):
+        _active.stack = []
+    return _active.stack
+
+
+@contextmanager
+def execution() -> Iterator[Execution]:
+    """Around one call by the user of a function with effects."""
+    stack = _stack()
+    stack.append(Execution())
+    try:
+        yield stack[-1]
+    finally:
+        stack.pop()
+
+
+def rewind() -> None:
+    """The call is started again from its beginning."""
+    if _stack():
+        _stack()[-1].position = 0
+
+
+def run(effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
+    """Run an effect, unless this call has run it before it was started again."""
+    stack = _stack()
+    return stack[-1].run(effect, args) if stack else _run(effect, args)
+
+
+def _run(effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
+    # the memory of arrays is reused by compiled code, but the effect may keep them
+    return effect.run(*(np.array(a) if isinstance(a, np.ndarray) else a for a in args))
+
+
+def handle(x: Any) -> int:
+    """An integer that stands for an object in the running call."""
+    objects = _stack()[-1].objects if _stack() else _objects()
+    objects[id(x)] = x
+    return id(x)
+
+
+def object_of(number: Any) -> Any:
+    """The object that a handle stands for."""
+    for execution in reversed(_stack()):
+        if int(number) in execution.objects:
+            return execution.objects[int(number)]
+    return _objects()[int(number)]
+
+
+def _objects() -> dict[int, Any]:
+    """Objects with a handle outside any call."""
+    if not hasattr(_active, "objects"):
+        _active.objects = {}
+    return _active.objects
