@@ -67,7 +67,7 @@ def _transpose(lo: Lowering, op: Op) -> bool:
         return True
     strides = lo.strides_of(a)
     same = list(perm) == list(range(len(perm)))
-    lo.env[op.result] = Array(a.dtype, a.ptr, dims, a.strides if same else [strides[k] for k in perm], a.root)
+    lo.env[op.result] = Array(a.dtype, a.ptr, dims, a.strides if same else [strides[k] for k in perm], a.root, forward=a.forward)
     return True
 
 

@@ -65,6 +65,7 @@ class Array:
     strides: list[Ix] | None
     root: Root
     splat: str | None = None
+    forward: bool = True  # no stride is negative
 
 
 @dataclass(eq=False)
@@ -127,6 +128,7 @@ class Lowering:
         self._failures: list[tuple[str, int, list[str]]] = []
         self.host_sites: list[HostSite] = []
         self.slots = 0
+        self.blas_slots = 0
         self.copies = 0  # places that copy an array because it may not be updated or given away
         self.keep_alive: list[Any] = []
         self.input_scope = Scope()

@@ -20,7 +20,7 @@ def view(lo: Lowering, op: Op, base: Array, first: int) -> Array:
     offset: Ix = 0
     dims: list[Ix] = []
     kept: list[Ix] = []
-    contiguous, axis = base.strides is None, 0
+    contiguous, forward, axis = base.strides is None, base.forward, 0
     for k, (entry, args, count) in enumerate(parts):
         if entry == "n":
             dims.append(1)
@@ -40,6 +40,7 @@ def view(lo: Lowering, op: Op, base: Array, first: int) -> Array:
             numbers = [lo.number_of(next(given)) if present else None for present in entry[1:]]
             start, length, step = slice_bounds(em, n, *numbers)
             offset = em.add(offset, em.mul(start, stride))
+            forward = forward and step > 0
             contiguous = contiguous and step == 1 and all(d == 1 for d in dims)
             dims.append(length)
             kept.append(em.mul(stride, step))
@@ -47,7 +48,7 @@ def view(lo: Lowering, op: Op, base: Array, first: int) -> Array:
     if base.splat is not None:
         return Array(base.dtype, base.ptr, dims, None, base.root, base.splat)
     ptr = em.gep(mem_type(base.dtype), base.ptr, offset)
-    return Array(base.dtype, ptr, dims, None if contiguous else kept, base.root)
+    return Array(base.dtype, ptr, dims, None if contiguous else kept, base.root, forward=forward or contiguous)
 
 
 def name_lengths(lo: Lowering, dims: Sequence[Dim], a: Array) -> None:

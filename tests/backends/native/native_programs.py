@@ -58,7 +58,7 @@ def same(a: Any, b: Any, rtol: float = 1e-13) -> None:
         if x.dtype == np.float16:
             rtol = 3e-3
         scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * float(scale) * 1e-3, equal_nan=True)
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * float(scale) * (1e-3 if rtol < 1e-7 else 1), equal_nan=True)
     else:
         np.testing.assert_array_equal(x, y)
 
