@@ -11,10 +11,12 @@ from typing import Any
 
 from gradsmith.call import Cache, Specialisation
 from gradsmith.explain import explain
-from gradsmith.frontend import derive
+from gradsmith.frontend import derive, recording
 from gradsmith.frontend.calls import call as staged_call
+from gradsmith.frontend.calls import enter
 from gradsmith.frontend.outside import note_root
 from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import contains_symbolic
 
 ArgNums = int | str | Sequence[int | str]
 
@@ -25,7 +27,7 @@ class Compiled:
     ``source(*args)``, ``program(*args)`` and ``explain(*args)`` show what a call with these arguments runs.
     """
 
-    def __init__(self, f: Callable[..., Any], kind: str, emit: Callable[..., Any], backend: str):
+    def __init__(self, f: Callable[..., Any], kind: str, emit: Callable[..., Any], backend: str, engine: str = "auto"):
         if not callable(f):
             raise TypeError(f"{kind} takes a function, not {type(f).__name__}")
         name = getattr(f, "__name__", type(f).__name__)
@@ -35,10 +37,13 @@ class Compiled:
 
         def emit_of_root(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
             note_root(stage, f)
-            return emit(stage, args, kwargs)
+            if engine != "tape":
+                return emit(stage, args, kwargs)
+            with stage.run_by("tape"):
+                return emit(stage, args, kwargs)
 
         self._emit = emit_of_root
-        self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None))
+        self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None), engine)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._cache.fast
@@ -46,6 +51,9 @@ class Compiled:
             out = fast(*args)
             if out is not NotImplemented:
                 return out
+        recorder = recording.active()
+        if recorder is not None and recorder.live and contains_symbolic((self.__wrapped__, args, kwargs)):
+            return recorder.transform(self._emit, args, kwargs)
         return self._cache.call(args, kwargs)
 
     def __gradsmith_call__(self, stage: Stage, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -86,12 +94,14 @@ def _names(argnums: ArgNums) -> tuple[list[int | str], bool]:
     return list(argnums), False
 
 
-def jit(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
+def jit(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto") -> Compiled:
     """``f`` itself, compiled.
 
     Args:
         f: a Python function written with NumPy, SciPy, math, loops, branches and in-place updates.
         backend: "native" (machine code) or "python" (generated NumPy source).
+        engine: who reads the function: "source" (its syntax tree, with loops and branches), "tape" (Python runs it once and
+            what its arguments meet is recorded) or "auto" (the tape if the source cannot be used, with one warning).
 
     Returns:
         A callable with the arguments and the result of ``f``.
@@ -105,11 +115,11 @@ def jit(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
     >>> gs.jit(triangle)(1000)
     499500.0
     """
-    return Compiled(f, "jit", lambda stage, args, kwargs: staged_call(stage, f, args, kwargs), backend)
+    return Compiled(f, "jit", lambda stage, args, kwargs: enter(stage, f, args, kwargs), backend, engine)
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native"
+    f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native", engine: str = "auto"
 ) -> Compiled:
     """The value of ``f`` and its gradient in one call; see :func:`grad`.
 
@@ -129,10 +139,10 @@ def value_and_grad(
         gradient = structured[0] if single else tuple(structured)
         return ((value, aux) if has_aux else value), gradient
 
-    return Compiled(f, "value_and_grad", emit, backend)
+    return Compiled(f, "value_and_grad", emit, backend, engine)
 
 
-def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native") -> Compiled:
+def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The gradient of ``f``, which returns one real number, by reverse mode.
 
     Args:
@@ -141,6 +151,8 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, 
         argnums: which arguments to differentiate with respect to: a position, a keyword name, or a sequence of them.
         has_aux: ``f`` returns a pair; its second part is returned as it is.
         backend: "native" (machine code) or "python" (generated NumPy source).
+        engine: who reads the function: "source" (its syntax tree, with loops and branches), "tape" (Python runs it once and
+            what its arguments meet is recorded) or "auto" (the tape if the source cannot be used, with one warning).
 
     Returns:
         A callable with the arguments of ``f`` that returns the gradient in the structure of the argument: an array of the
@@ -166,16 +178,16 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, 
 
     Method: reverse accumulation on a structured program; see A. Griewank and A. Walther, *Evaluating Derivatives*, SIAM 2008.
     """
-    both = value_and_grad(f, argnums, has_aux, backend=backend)
+    both = value_and_grad(f, argnums, has_aux, backend=backend, engine=engine)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
         value, gradient = both._emit(stage, args, kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return Compiled(f, "grad", emit, backend)
+    return Compiled(f, "grad", emit, backend, engine)
 
 
-def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str = "native") -> Compiled:
+def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The derivative of a function of one number, by forward mode.
 
     Args:
@@ -198,10 +210,10 @@ def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str
             raise TypeError("derivative(f) takes one argument: the number, or array of numbers, at which to differentiate")
         return derive.elementwise_derivative(stage, f, args[0], holomorphic)
 
-    return Compiled(f, "derivative", emit, backend)
+    return Compiled(f, "derivative", emit, backend, engine)
 
 
-def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *, backend: str = "native") -> Compiled:
+def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The Jacobian of ``f``.
 
     Args:
@@ -227,10 +239,10 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *,
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return derive.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single)
 
-    return Compiled(f, "jacobian", emit, backend)
+    return Compiled(f, "jacobian", emit, backend, engine)
 
 
-def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "native") -> Compiled:
+def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The Hessian of ``f``, which returns one real number: the forward Jacobian of the reverse gradient.
 
     Returns:
@@ -244,10 +256,10 @@ def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "nati
     """
     second = jacobian(grad(f, argnums), argnums, "forward")
     second.__name__ = second.__name__.replace("jacobian_grad", "hessian")
-    return Compiled(f, "hessian", second._emit, backend)
+    return Compiled(f, "hessian", second._emit, backend, engine)
 
 
-def hvp(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
+def hvp(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The product of the Hessian of ``f`` with a vector: ``hvp(f)(x, v)`` is H(x) v, forward mode over reverse mode.
 
     ``v`` has the structure and shapes of ``x``. Costs a small multiple of one gradient; the Hessian is never formed.
@@ -266,11 +278,11 @@ def hvp(f: Callable[..., Any], *, backend: str = "native") -> Compiled:
             raise TypeError("hvp(f) takes two arguments: the point x and the vector v")
         return derive.pushforward(stage, gradient, [args[0]], [args[1]])[1]
 
-    return Compiled(f, "hvp", emit, backend)
+    return Compiled(f, "hvp", emit, backend, engine)
 
 
 def vmap(
-    f: Callable[..., Any], in_axes: int | None | Sequence[int | None] = 0, out_axes: int = 0, *, backend: str = "native"
+    f: Callable[..., Any], in_axes: int | None | Sequence[int | None] = 0, out_axes: int = 0, *, backend: str = "native", engine: str = "auto"
 ) -> Compiled:
     """``f`` applied to every entry along an axis of its arguments, as one compiled loop.
 
@@ -297,10 +309,10 @@ def vmap(
             raise TypeError(f"vmap: in_axes has {len(axes)} entries, but the call has {len(args)} arguments")
         return derive.vmap(stage, f, args, axes, out_axes)
 
-    return Compiled(f, "vmap", emit, backend)
+    return Compiled(f, "vmap", emit, backend, engine)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native") -> tuple[Any, Any]:
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native", engine: str = "auto") -> tuple[Any, Any]:
     """``(f(*primals), derivative of f along tangents)`` by forward mode.
 
     Args:
@@ -313,10 +325,10 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     """
     if len(primals) != len(tangents):
         raise TypeError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")
-    return _pushforward(f, backend)(tuple(primals), tuple(tangents))
+    return _pushforward(f, backend, engine)(tuple(primals), tuple(tangents))
 
 
-def vjp(f: Callable[..., Any], *primals: Any, backend: str = "native") -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Callable[..., Any], *primals: Any, backend: str = "native", engine: str = "auto") -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """``(f(*primals), pullback)``: the pullback maps a cotangent of the result to the cotangents of the primals.
 
     Each call of the pullback evaluates ``f`` again on the primals given here.
@@ -331,36 +343,36 @@ def vjp(f: Callable[..., Any], *primals: Any, backend: str = "native") -> tuple[
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    back = _pullback(f, backend)
-    return _primal(f, backend)(*primals), lambda cotangent: back(primals, cotangent)
+    back = _pullback(f, backend, engine)
+    return _primal(f, backend, engine)(*primals), lambda cotangent: back(primals, cotangent)
 
 
 def _cached(make: Callable[..., Compiled]) -> Callable[..., Compiled]:
     """Keep what was made for recent functions, so that repeated ``jvp`` and ``vjp`` calls compile once."""
     kept = functools.lru_cache(maxsize=512)(make)
 
-    def get(f: Callable[..., Any], backend: str) -> Compiled:
+    def get(f: Callable[..., Any], backend: str, engine: str) -> Compiled:
         try:
-            return kept(f, backend)
+            return kept(f, backend, engine)
         except TypeError:  # an unhashable callable
-            return make(f, backend)
+            return make(f, backend, engine)
 
     return get
 
 
 @_cached
-def _primal(f: Callable[..., Any], backend: str) -> Compiled:
-    return jit(f, backend=backend)
+def _primal(f: Callable[..., Any], backend: str, engine: str) -> Compiled:
+    return jit(f, backend=backend, engine=engine)
 
 
 @_cached
-def _pushforward(f: Callable[..., Any], backend: str) -> Compiled:
-    return Compiled(f, "jvp", lambda stage, args, kwargs: derive.pushforward(stage, f, *args), backend)
+def _pushforward(f: Callable[..., Any], backend: str, engine: str) -> Compiled:
+    return Compiled(f, "jvp", lambda stage, args, kwargs: derive.pushforward(stage, f, *args), backend, engine)
 
 
 @_cached
-def _pullback(f: Callable[..., Any], backend: str) -> Compiled:
-    return Compiled(f, "vjp", lambda stage, args, kwargs: derive.pullback(stage, f, *args), backend)
+def _pullback(f: Callable[..., Any], backend: str, engine: str) -> Compiled:
+    return Compiled(f, "vjp", lambda stage, args, kwargs: derive.pullback(stage, f, *args), backend, engine)
 
 
 def _inside_staged_code() -> None:

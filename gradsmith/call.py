@@ -18,13 +18,19 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
-from gradsmith.backends import native, python
-from gradsmith.errors import UnsupportedCode, add_location
+from gradsmith.backends import effects, native, python
+from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
+from gradsmith.explain import recomputation
+from gradsmith.frontend.generators import Handle, is_generator
+from gradsmith.frontend import recording
+from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
-from gradsmith.frontend.stage import Capture, Stage, check_array
+from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
 from gradsmith.frontend.values import Array, Cell, Scalar
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
+from gradsmith.transforms.expand import expand
 from gradsmith.transforms.simplify import simplify
+from gradsmith.transforms.simplify.dce import remove_dead
 
 #: what the emitter of a transform is: (stage, args, kwargs) → result, on front-end values
 Emitter = Callable[[Stage, list[Any], dict[str, Any]], Any]
@@ -33,7 +39,7 @@ _STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 
 def _is_dynamic(leaf: Any) -> bool:
-    return _is_dynamic_number(leaf) or isinstance(leaf, np.ndarray)
+    return _is_dynamic_number(leaf) or isinstance(leaf, np.ndarray) or is_generator(leaf)
 
 
 def _is_dynamic_number(leaf: Any) -> bool:
@@ -46,7 +52,7 @@ def leaf_key(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray):
         check_array(leaf)
         return leaf.dtype, tuple([n == 1 for n in leaf.shape]), leaf.flags.c_contiguous
-    if _is_dynamic_number(leaf):
+    if _is_dynamic_number(leaf) or is_generator(leaf):
         return type(leaf)
     try:
         hash(leaf)
@@ -86,12 +92,18 @@ class Specialisation:
     kept: list[Any]  # objects that the key or the assumptions know by identity
     written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them last
     writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
+    recorded: bool  # whether Python ran (parts of) the function
+    effects: bool  # whether it does more than compute its result
+    recomputed: list[str]  # what checkpoints do not store, in words
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result, or NotImplemented when this specialisation does not fit."""
         if not self.holds():
             return NotImplemented
         values = [leaves[k] for k in self.dynamic]
+        if self.effects:
+            effects.rewind()
+            values = [effects.handle(x) if is_generator(x) else x for x in values]
         if self.captures:
             values += [c.read() for c in self.captures]
         if self.writes:
@@ -122,18 +134,26 @@ def _check_overlap(values: Sequence[Any]) -> None:
 class Cache:
     """The specialisations of one derivative of one function. Threads may share it."""
 
-    def __init__(self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None):
+    def __init__(self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None, engine: str = "source"):
+        if engine not in ("source", "tape", "auto"):
+            raise ValueError(f"engine must be 'source', 'tape' or 'auto', not {engine!r}")
         self.name = name
         self.parameters = code.co_varnames[: code.co_argcount] if code else ()
+        self.subject: Any = code or name
         self.defined_at = Location(code.co_filename, code.co_firstlineno, code.co_qualname) if code else None
         self.emit = emit
         self.backend = backend
+        self.engine = engine  # who reads the function; "auto" becomes "tape" when the source cannot be used
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
         self._found: dict[Any, list[Specialisation]] = {}
         self._lock = threading.RLock()
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for these arguments."""
+        with effects.Execution():
+            return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key, leaves, structure = signature(args, kwargs)
         out = self._try(key, leaves)[1]
         if out is not NotImplemented:
@@ -156,7 +176,12 @@ class Cache:
     def _try(self, key: Any, leaves: Sequence[Any]) -> tuple[Specialisation | None, Any]:
         """The first specialisation of ``key`` that fits, and its result; NotImplemented if there is none."""
         for s in self._found.get(key, ()):
-            out = s(leaves)
+            try:
+                out = s(leaves)
+            except Exception:
+                if not s.recorded:
+                    raise
+                continue  # the function may handle the error: Python runs it again
             if out is not NotImplemented:
                 return s, out
         return None, NotImplemented
@@ -166,26 +191,44 @@ class Cache:
         leaves, structure = tree.flatten((args, kwargs))
         copies = {id(x): x.copy(order="K") for x in leaves if isinstance(x, np.ndarray)}
         args, kwargs = tree.unflatten(structure, [copies.get(id(x), x) for x in leaves])
-        self.call(args, kwargs)
-        key, leaves, _ = signature(args, kwargs)
-        s, _ = self._try(key, leaves)
+        with effects.Execution():
+            self._call(args, kwargs)
+            key, leaves, _ = signature(args, kwargs)
+            s, _ = self._try(key, leaves)
         assert s is not None, "a call was served by no specialisation"
         return s
 
     def _set_fast(self, s: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], structure: tree.Tree) -> None:
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
-        if not flat or not s.direct or s.captures or s.writes:
+        if not flat or not s.direct or s.captures or s.writes or s.effects:
             self.fast = None
             return
         entry, holds = s.entry, s.holds
-        if holds is _always:
+        if s.recorded:
+            self.fast = _without_errors(entry, holds)
+        elif holds is _always:
             self.fast = entry
         else:
             self.fast = lambda *args: entry(*args) if holds() else NotImplemented
 
     def _stage(self, leaves: list[Any], structure: tree.Tree) -> Specialisation:
+        if self.engine != "auto":
+            return self._stage_by(self.engine, leaves, structure)
+        try:
+            return self._stage_by("auto", leaves, structure)
+        except _NOT_FROM_SOURCE as reason:
+            try:
+                s = self._stage_by("tape", leaves, structure)
+            except (GradsmithError, TypeError):
+                raise reason from None
+        self.engine = "tape"
+        recording.warn(self.subject, reason)
+        return s
+
+    def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree) -> Specialisation:
         begin = time.perf_counter()
         stage = Stage()
+        stage.engine = engine
         names = tree.paths(tree.unflatten(structure, leaves))
         inputs: list[Input] = []
         dynamic = [k for k, leaf in enumerate(leaves) if _is_dynamic(leaf)]
@@ -193,13 +236,16 @@ class Cache:
             stand_ins = list(leaves)
             for k in dynamic:
                 name = argument_name(names[k], self.parameters)
-                stand_ins[k], description = stage.add_input(leaves[k], name, data=True)
+                leaf = effects.handle(leaves[k]) if is_generator(leaves[k]) else leaves[k]
+                stand_ins[k], description = stage.add_input(leaf, name, data=True)
                 inputs.append(description)
             params = [stand_ins[k].value for k in dynamic]
             for k in dynamic:
                 first = next(j for j in dynamic if leaves[j] is leaves[k])
                 if isinstance(leaves[k], np.ndarray):
                     stand_ins[k] = stand_ins[first]  # one array passed twice is one cell
+                if is_generator(leaves[k]):
+                    stand_ins[k] = Handle(stand_ins[k], type(leaves[k]))
             for k, leaf in enumerate(leaves):
                 if k not in dynamic:
                     stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, argument_name(names[k], self.parameters), ("argument", k))
@@ -220,7 +266,9 @@ class Cache:
         outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
         block.params += [c.value for c in stage.captures]
         inputs += [Input(c.kind, _units(c.read()), c.value.name) for c in stage.captures]
+        expand(block, lambda op: "recomputed" not in op.attrs, forget=True)
         program = simplify(Program(self.name, block, inputs, outputs))
+        recomputed = _expand_recomputed(block)
         captures = _prune(program, stage.captures, len(dynamic))
         staged = time.perf_counter()
         entry = _compiler(self.backend)(program)
@@ -239,10 +287,36 @@ class Cache:
             [leaves[k] for k in range(len(leaves)) if k not in dynamic],
             [target for target, _ in written],
             bool(written) or stage.writes_arguments,
+            stage.recorder is not None,
+            any(op.name == "effect" for op in block.walk()) or any(is_generator(leaves[k]) for k in dynamic),
+            recomputed,
         )
 
 
+#: what the source front end raises for a function that the tape may still serve
+_NOT_FROM_SOURCE = (SourceUnavailable, UnsupportedCode, MissingRule, JoinFailure, NeedConcrete, RecursionError)
 _MAX_VARIANTS = 16
+
+
+def _without_errors(entry: Callable[..., Any], holds: Callable[[], bool]) -> Callable[..., Any]:
+    """The entry of a recording: an error means that it does not fit, since the function may handle the error."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return entry(*args) if holds() else NotImplemented
+        except Exception:
+            return NotImplemented
+
+    return call
+
+
+def _expand_recomputed(block: Block) -> list[str]:
+    """Put checkpoints in their place, now that nothing is merged with what the backward sweep runs again."""
+    calls = [op for op in block.walk() if op.name == "call"]
+    expand(block, lambda op: True)
+    if calls:
+        remove_dead(block)
+    return [recomputation(op) for op in calls]
 
 
 def _written(stage: Stage, leaf_of: dict[Cell, int]) -> list[tuple[int | Capture, Value]]:
@@ -314,7 +388,7 @@ def _holds(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> Callable[[],
     return holds
 
 
-_COMPARED = (int, str, bytes, tuple, list, np.integer, np.bool_, np.dtype)
+_COMPARED = (int, float, complex, str, bytes, tuple, list, np.integer, np.bool_, np.dtype)
 
 
 def _builder(leaves: list[Any], structure: tree.Tree, symbolic: list[int]) -> tuple[Callable[[Any], Any], bool]:

@@ -12,6 +12,10 @@ class GradsmithError(Exception):
     """Base of the errors that gradsmith itself raises."""
 
 
+class GradsmithWarning(UserWarning):
+    """What a user should know although the result is right."""
+
+
 class NotDifferentiable(GradsmithError, TypeError):
     """An input, an output or an operation that has no derivative, e.g. an integer argument or a non-scalar output."""
 
@@ -26,6 +30,10 @@ class UnsupportedCode(GradsmithError, NotImplementedError):
 
 class SourceUnavailable(GradsmithError, OSError):
     """A function whose Python source cannot be read."""
+
+
+class TapeMismatch(GradsmithError, ValueError):
+    """A strict tape was given arguments for which the function would not do what was recorded."""
 
 
 class GuardFailed(Exception):

@@ -49,6 +49,16 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
     return _call_python(stage, f, args, kwargs)
 
 
+def enter(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The call of a function under differentiation: staged from its source, or run by Python on the tape."""
+    staged = isinstance(f, StagedFunction | objects.Method) or hasattr(f, "__gradsmith_call__")
+    if stage.engine == "tape" and not staged and staged_builtins.find(f) is None and _library(f) is None:
+        from gradsmith.frontend import recording
+
+        return recording.run(stage, f, args, kwargs)
+    return call(stage, f, args, kwargs)
+
+
 def _library(f: Any) -> Callable[..., Any] | None:
     """What the catalogue has for a library function, method or ufunc method."""
     found = catalogue.find(f) or catalogue.find_definition(f)
@@ -109,6 +119,10 @@ def _get(stage: Stage, getter: operator.itemgetter[Any] | operator.attrgetter[An
 
 def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     module = f.__module__ or ""
+    if stage.engine == "tape" and not _of_package(f):  # a callback of a library function
+        from gradsmith.frontend import recording
+
+        return recording.run(stage, f, args, kwargs)
     symbolic = contains_symbolic([f, *args, *kwargs.values()])
     if not symbolic and (is_library(module) or _installed(f)):
         return _native(stage, f, args, kwargs)
@@ -119,6 +133,18 @@ def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwa
     if f.__code__.co_filename == "<string>" and f.__name__ == "__init__" and dataclasses.is_dataclass(_owner_of(args)):
         return _initialise_dataclass(stage, f, args[0], args[1:], kwargs)
     return call_source(stage, f, args, kwargs)
+
+
+@functools.cache
+def _package_folder() -> str:
+    import gradsmith
+
+    return gradsmith.__path__[0]
+
+
+def _of_package(f: types.FunctionType) -> bool:
+    """Whether the function is gradsmith's own: a definition of the catalogue, or what that calls."""
+    return f.__code__.co_filename.startswith(_package_folder())
 
 
 def _owner_of(args: Sequence[Any]) -> Any:
@@ -267,10 +293,15 @@ def call_source(stage: Stage, f: types.FunctionType | Callable[..., Any], args: 
     assert isinstance(f, types.FunctionType)
     try:
         code = compiled(f.__code__, f.__module__ or "")
-    except SourceUnavailable:
+    except SourceUnavailable as unavailable:
         if not contains_symbolic([f, *args, *kwargs.values()]):
             return _native(stage, f, args, kwargs)
-        raise
+        if stage.engine != "auto" or not _recordable(stage, f, args, kwargs):
+            raise
+        from gradsmith.frontend import recording
+
+        recording.warn(f, unavailable)
+        return recording.run(stage, f, args, kwargs)
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
     frame = Frame(stage, None, f.__globals__, cells, code.name)
     own = code.scope.quiet
@@ -287,6 +318,12 @@ def call_source(stage: Stage, f: types.FunctionType | Callable[..., Any], args: 
             for k, d in (f.__kwdefaults__ or {}).items()
         }
     return _run(frame, code, defaults, kwdefaults, args, kwargs)
+
+
+def _recordable(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether Python may run this one call in the middle of staged code: on numbers and arrays, outside run-time branches."""
+    values = [*args, *kwargs.values()]
+    return stage.depth == 0 and not any(contains_symbolic(x) and not isinstance(x, Scalar | Array) for x in [f, *values])
 
 
 def call_staged(f: StagedFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

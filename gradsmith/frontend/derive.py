@@ -14,7 +14,7 @@ import numpy as np
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.calls import call
+from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import NeedConcrete, Stage
 from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth
 from gradsmith.ir import builder as ir
@@ -142,7 +142,7 @@ class Sub:
         stage = self.stage
         point, birth = stage.checkpoint(), next_birth()
         args, kwargs = chosen.replaced(stand_ins)
-        result = call(stage, f, args, kwargs)
+        result = enter(stage, f, args, kwargs)
         if not any(slot.kind == "cell" and slot.owner.birth < birth for slot in stage.heap.written(point[1])):
             return result
         stage.writes_arguments = True
@@ -157,7 +157,7 @@ class Sub:
         # one array passed twice and written: both names see the write, so they share one cell (and one gradient)
         stage.restore(point)
         args, kwargs = chosen.replaced([stand_ins[ids.index(i)] for i in ids])
-        return call(stage, f, args, kwargs)
+        return enter(stage, f, args, kwargs)
 
     def emit_primal(self) -> list[Value]:
         return self.stage.builder.inline(self.block, self.args)
@@ -220,7 +220,13 @@ def value_and_grad(stage: Stage, f: Any, chosen: Leaves, has_aux: bool) -> tuple
 
 
 def _cotangent(g: Value | None, arg: Value, like: Any) -> Any:
-    return _stand_in(ir.zeros_like(arg) if g is None else g, like)
+    if g is None:
+        return _stand_in(ir.zeros_like(arg), like)
+    for n, m in zip(ir.shape(g), ir.shape(arg), strict=True):
+        # true unless an operation of the function that the gradient does not need would have raised
+        same = Scalar(ir.elementwise("eq", n, m), weak=True)
+        st.current().check(same, ValueError, "shapes of operands do not fit together: lengths {} and {}", Scalar(n, True), Scalar(m, True))
+    return _stand_in(g, like)
 
 
 def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
@@ -374,9 +380,12 @@ def _mapped(stage: Stage, block: Block, x: Value) -> Value:
 def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool) -> Any:
     """For every leaf of the result the structure of the chosen arguments, each leaf of shape result.shape + argument.shape."""
     sub = Sub(stage, f, chosen)
-    for k in sub.symbolic:
-        if not sub.leaves[k].value.type.inexact:
-            raise NotDifferentiable(f"the result holds {_say(sub.leaves[k])}, which has no derivative")
+    name = getattr(f, "__name__", "the function")
+    if sub.result is None:
+        raise NotDifferentiable(f"{name} returned None, which has no derivative (is a return missing?)")
+    for leaf in sub.leaves:
+        if not _is_inexact(leaf):
+            raise NotDifferentiable(f"{name} returned {_say(leaf)}, which has no derivative")
     if mode == "auto":
         mode = _choose_mode(stage, sub)
     rows = _forward_jacobian(stage, sub) if mode == "forward" else _reverse_jacobian(stage, sub)
@@ -511,7 +520,7 @@ def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], 
         stage.data.add(p)
     mark = stage.heap.mark()
     with stage.builder.region(params) as block:
-        result = call(stage, f, tree.unflatten(structure, stand_ins), {})
+        result = enter(stage, f, tree.unflatten(structure, stand_ins), {})
         out_leaves, out_structure = tree.flatten(result)
         block.results = [st.as_value(x) for x in out_leaves]
     stage.heap.rollback(mark)

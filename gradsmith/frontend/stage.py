@@ -295,6 +295,15 @@ class Stage:
             del self.frames[frames:]
 
     @contextmanager
+    def run_by(self, engine: str) -> Iterator[None]:
+        """Let ``engine`` run the functions under differentiation."""
+        outer, self.engine = self.engine, engine
+        try:
+            yield
+        finally:
+            self.engine = outer
+
+    @contextmanager
     def reopen(self, block: Block) -> Iterator[None]:
         """Emit at the end of ``block`` again."""
         outer, self.builder.block = self.builder.block, block

@@ -220,7 +220,7 @@ def contains_symbolic(x: Any) -> bool:
     The nearest objects are looked at first, and no more than ``_MAX_REACH``: what lies further is of a large library
     (a compiler, a logger), and a symbolic value that reaches native code all the same raises an error there.
     """
-    if isinstance(x, Symbolic):
+    if isinstance(x, Symbolic | Recorded):
         return True
     level, seen = [x], {id(x)}
     while level and len(seen) <= _MAX_REACH:
@@ -229,7 +229,7 @@ def contains_symbolic(x: Any) -> bool:
             if y is None or isinstance(y, _ATOMS):
                 continue
             for child in _children(y):
-                if isinstance(child, Symbolic):
+                if isinstance(child, Symbolic | Recorded):
                     return True
                 if id(child) not in seen:
                     seen.add(id(child))

@@ -1,0 +1,267 @@
+"""What a function that Python runs reads from outside: a recording holds only while all of it stays.
+
+Before the run the names that the function's code mentions are looked up (globals, closure cells, defaults, attributes of the
+objects found there, and so on through the functions it calls). After it they must be unchanged; later calls check them again.
+Arrays that meet recorded values are inputs of the Program, read again at each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sysconfig
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend.outside import is_library
+from gradsmith.frontend.stage import Capture, Stage
+from gradsmith.frontend.values import fresh
+from gradsmith.ir.program import Const
+
+Read = Callable[[], Any]
+
+_MAX_PLACES = 4000
+_MAX_ITEMS = 512
+_VALUES = (int, float, complex, str, bytes, np.generic, np.dtype)
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    return tuple({sysconfig.get_path(k) for k in ("purelib", "platlib", "stdlib")})
+
+
+def of_library(code: types.CodeType) -> bool:
+    """Whether the code is of an installed package or of the standard library."""
+    return code.co_filename.startswith(_library_folders())
+
+
+class Outside:
+    """The places that a function may read, each with what was found there."""
+
+    def __init__(self, f: Any):
+        self.places: list[tuple[Read, Any]] = []
+        self.names: dict[int, str] = {}  # names of the arrays found
+        self.complete = True  # whether everything was looked at
+        self._seen: dict[int, Any] = {}
+        self._random: list[tuple[Callable[[], Any], Any]] = []
+        for state in (random.getstate, _numpy_random_state):
+            self._random.append((state, state()))
+        self._visit(f, "function")
+
+    def changed(self) -> bool:
+        """Whether anything is different from what it was, or a random number was drawn."""
+        try:
+            return not all(_same(read(), found) for read, found in self.places) or any(
+                state() != before for state, before in self._random
+            )
+        except (LookupError, AttributeError, ValueError, TypeError):
+            return True
+
+    def _place(self, read: Read, found: Any, name: str) -> None:
+        if len(self.places) >= _MAX_PLACES:
+            self.complete = False
+            return
+        self.places.append((read, found))
+        self._visit(found, name)
+
+    def _visit(self, x: Any, name: str) -> None:
+        if x is None or isinstance(x, _VALUES) or id(x) in self._seen:
+            return
+        self._seen[id(x)] = x
+        if isinstance(x, np.ndarray):
+            self.names[id(x)] = name
+        elif isinstance(x, types.FunctionType):
+            self._function(x)
+        elif isinstance(x, types.MethodType):
+            self._visit(x.__func__, name)
+            self._visit(x.__self__, name)
+        elif isinstance(x, functools.partial):
+            for part in (x.func, x.args, x.keywords):
+                self._visit(part, name)
+        elif isinstance(x, list | tuple | dict):
+            self._container(x, name)
+        elif isinstance(x, np.random.Generator):
+            self._random.append((lambda: repr(x.bit_generator.state), repr(x.bit_generator.state)))
+        elif isinstance(x, np.random.RandomState):
+            self._random.append((lambda: repr(x.get_state()), repr(x.get_state())))
+        elif isinstance(x, random.Random):
+            self._random.append((x.getstate, x.getstate()))
+        elif isinstance(x, type):
+            self._class(x)
+        elif not isinstance(x, types.ModuleType):
+            self._object(x, name)
+
+    def _function(self, f: types.FunctionType) -> None:
+        wrapped = getattr(f, "__wrapped__", None)
+        if wrapped is not None:
+            self._visit(wrapped, f.__name__)
+        if of_library(f.__code__) or is_library(f.__module__ or ""):
+            return
+        self._place(lambda: f.__code__, f.__code__, f.__name__)
+        self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)
+        self._place(lambda: f.__kwdefaults__, f.__kwdefaults__, f.__name__)
+        for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
+            try:
+                self._place(lambda cell=cell: cell.cell_contents, cell.cell_contents, name)
+            except ValueError:
+                continue  # not assigned yet: the function assigns it before it reads it, or fails
+        scope = f.__globals__
+        modules = []
+        for name in _names(f.__code__):
+            if name not in scope:
+                continue
+            found = scope[name]
+            if isinstance(found, types.ModuleType):
+                modules += [found] if not is_library(found.__name__) else []
+                continue
+            self._place(lambda name=name: scope[name], found, name)
+        for module in modules:
+            for name in set(_names(f.__code__)) & set(vars(module)):
+                self._place(lambda m=module, name=name: getattr(m, name), getattr(module, name), name)
+
+    def _container(self, x: Any, name: str) -> None:
+        if len(x) > _MAX_ITEMS:
+            self.complete = False
+            return
+        if isinstance(x, dict):
+            self._place(lambda: list(x), list(x), name)
+        else:
+            self._place(lambda: len(x), len(x), name)
+        for k in list(x) if isinstance(x, dict) else range(len(x)):
+            self._place(lambda k=k: x[k], x[k], name)
+
+    def _class(self, cls: type) -> None:
+        if is_library(cls.__module__) or cls.__module__ == "builtins":
+            return
+        for name, found in list(vars(cls).items()):
+            if name.startswith("__") and not isinstance(found, types.FunctionType):
+                continue
+            self._place(lambda name=name: vars(cls)[name], found, name)
+            for part in ("fget", "fset", "__func__"):
+                self._visit(getattr(found, part, None), name)
+        for base in cls.__bases__:
+            self._visit(base, base.__name__)
+
+    def _object(self, x: Any, name: str) -> None:
+        cls = type(x)
+        wrapped = getattr(x, "__wrapped__", None)
+        if wrapped is not None:
+            self._visit(wrapped, name)
+        if is_library(cls.__module__) or cls.__module__ == "builtins":
+            return
+        self._visit(cls, cls.__name__)
+        for attribute in _attributes(x):
+            self._place(lambda a=attribute: getattr(x, a), getattr(x, attribute), attribute)
+
+
+def _attributes(x: Any) -> Iterator[str]:
+    yield from getattr(x, "__dict__", {})
+    for cls in type(x).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(x, name):
+                yield name
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+def _numpy_random_state() -> Any:
+    kind, keys, *rest = np.random.get_state()
+    return kind, keys.tobytes(), *rest  # type: ignore[union-attr]
+
+
+def _same(now: Any, found: Any) -> bool:
+    if now is found:
+        return True
+    return type(now) is type(found) and isinstance(found, (*_VALUES, list)) and bool(now == found)
+
+
+def once() -> Callable[[], bool]:
+    """A function that says True at its first call only."""
+    left = [False, True]
+    return lambda: left.pop() if left else False
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+_MAX_INPUTS = 256
+_SMALL = 4096  # elements; the contents of larger arrays are compared at the end only
+
+
+class _Met:
+    """An ndarray that met recorded values, as it was then."""
+
+    def __init__(self, array: np.ndarray, copy: np.ndarray, symbolic: Any, capture: Capture | None):
+        self.array = array
+        self.copy = copy
+        self.symbolic = symbolic
+        self.capture = capture
+        self.again = False
+
+    def same(self) -> bool:
+        a, b = self.array, self.copy
+        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+class Arrays:
+    """Ordinary ndarrays that meet recorded values: inputs of the Program, read again at each call."""
+
+    def __init__(self, stage: Stage):
+        self.stage = stage
+        self._met: dict[int, _Met] = {}
+        self._all: list[_Met] = []
+
+    def stand_in(self, x: np.ndarray, names: dict[int, str]) -> Any:
+        """The front-end array for ``x``."""
+        if x.dtype.kind not in "biufc":
+            return x
+        met = self._met.get(id(x))
+        if met is not None:
+            if x.size > _SMALL:
+                met.again = True
+                return met.symbolic
+            if met.same():
+                return met.symbolic
+        met = self._meet(x, names.get(id(x), "captured"))
+        self._met[id(x)] = met
+        self._all.append(met)
+        return met.symbolic
+
+    def _meet(self, x: np.ndarray, name: str) -> _Met:
+        copy = x.copy(order="K")
+        if len(self._all) >= _MAX_INPUTS:
+            symbolic = fresh(Const(copy), contiguous=x.flags.c_contiguous)
+            met = _Met(x, copy, symbolic, None)
+            self.stage.assumptions.append((met.same, True))
+            return met
+        symbolic = self.stage.capture(copy, lambda: x, name)
+        return _Met(x, copy, symbolic, self.stage.captures[-1])
+
+    def written(self, cells: set[Any]) -> bool:
+        """Whether one of the cells belongs to an ndarray of outside."""
+        return any(met.symbolic.cell in cells for met in self._all)
+
+    def settle(self) -> set[int]:
+        """At the end of a recording: arrays that Python changed since they were met count as they were then. Returns their ids."""
+        changed = set()
+        for met in self._all:
+            if met.same():
+                continue
+            if met.again:
+                raise UnsupportedCode(
+                    "an array that meets recorded values was changed by the function while it was recorded; make it with a "
+                    "function of numpy inside the recorded function, or make a changed copy"
+                )
+            changed.add(id(met.array))
+            if met.capture is not None:
+                met.capture.read = lambda copy=met.copy: copy
+        return changed

@@ -1,0 +1,568 @@
+"""The tape: Python itself runs a function, with recording objects for its arguments; what they meet becomes the Program.
+
+A :class:`RecordedNumber` or :class:`RecordedArray` wraps a front-end value of the running stage and behaves as a number or an
+ndarray. Each use goes to the rules that staged code uses (the catalogue, ``objects``, ``indexing``), so there is one set of
+rules. Where Python decides something by a recorded value (``if``, ``range(n)``, a dict key), the value of this call decides
+and a guard is written down, so that the recording serves only calls that decide alike.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gradsmith import tree
+from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode
+from gradsmith.frontend import arithmetic, calls, objects, reading
+from gradsmith.frontend import builtins as staged
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.joins import JoinFailure
+from gradsmith.frontend.replacements import replaced
+from gradsmith.frontend.stage import NeedConcrete, Stage
+from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh, is_weak
+from gradsmith.ir import builder as ir
+from gradsmith.ir.program import Block, Const, Location
+
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+class Scope:
+    """The life of recorded values: the recording, or one derivative inside it, which emits into a block of its own."""
+
+    __slots__ = ("recorder", "block", "open")
+
+    def __init__(self, recorder: Recorder, block: Block):
+        self.recorder = recorder
+        self.block = block
+        self.open = True
+
+
+class Recorder:
+    """Runs functions by Python on behalf of one stage."""
+
+    def __init__(self, stage: Stage):
+        self.stage = stage
+        self.live = False  # whether the user's code is running, rather than gradsmith's
+        self.running = 0  # functions run by Python that have not returned
+        self.scopes: list[Scope] = []
+        self.refused: GradsmithError | None = None  # raised again at the end, should the function catch it
+        self.caught = False  # an operation raised an error that no guard stands for
+        self.arrays = reading.Arrays(stage)
+        self.outside: reading.Outside | None = None
+        self._locations: dict[tuple[types.CodeType, int], Location] = {}
+
+    # ---- running ----------------------------------------------------------------------------------------------------
+
+    def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """``f(*args, **kwargs)`` on front-end values, run by Python."""
+        f = getattr(f, "py_func", f)  # a function compiled by numba keeps the Python function there
+        with self._run_of(f):
+            leaves, structure = tree.flatten((tuple(args), kwargs))
+            if any(isinstance(x, Symbolic) for x in leaves):
+                args, kwargs = tree.unflatten(structure, [self.wrap(x) for x in leaves])
+            self.live = True
+            result = f(*args, **kwargs)
+            self.live = False
+            if self.refused is not None:
+                raise self.refused
+            return self.unwrap_structure(result)
+
+    @contextmanager
+    def _run_of(self, f: Any) -> Iterator[None]:
+        stage, outermost = self.stage, not self.running
+        before = stage.engine, self.live, stage.builder.loc
+        own = None
+        if not self.scopes or self.scopes[-1].block is not stage.builder.block:
+            own = Scope(self, stage.builder.block)
+            self.scopes.append(own)
+        if outermost:
+            self.outside = reading.Outside(f)
+        stage.engine = "tape"
+        self.running += 1
+        try:
+            with replaced(f) if outermost else nullcontext():
+                yield
+        finally:
+            self.running -= 1
+            stage.engine, self.live, stage.builder.loc = before
+            if own is not None:
+                self.scopes.pop().open = False
+        if outermost:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Note what the recording relies on: that what was read stays; for one call only, if the function itself changed that."""
+        outside, assumptions = self.outside, self.stage.assumptions
+        assert outside is not None
+        changed = self.arrays.settle()
+        if self.caught or not outside.complete or outside.changed() or changed & outside.names.keys():
+            assumptions.append((reading.once(), True))
+        else:
+            assumptions += outside.places
+
+    # ---- between recorded and front-end values ----------------------------------------------------------------------
+
+    def wrap(self, x: Any) -> Any:
+        """A front-end value as the object that Python sees."""
+        kind = type(x)
+        if kind is Scalar:
+            if isinstance(x.value, Const):
+                return x.value.data.item() if x.weak else x.value.data
+            return _recorded(RecordedNumber, x, self.scopes[-1])
+        if kind is Array:
+            return _recorded(RecordedArray, x, self.scopes[-1])
+        if kind in (list, tuple):
+            return kind(map(self.wrap, x))
+        if kind is dict:
+            return {k: self.wrap(v) for k, v in x.items()}
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return kind(*map(self.wrap, x))
+        if kind is objects.Method:
+            return self._method(x)
+        return x
+
+    def _method(self, method: objects.Method) -> Callable[..., Any]:
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            return self.call(method, args, kwargs)
+
+        bound.__name__ = method.name
+        return bound
+
+    def unwrap(self, x: Any) -> Any:
+        """The front-end value of a recorded one, also in lists, tuples, dicts and slices; arrays of outside become inputs."""
+        kind = type(x)
+        if kind is RecordedNumber or kind is RecordedArray:
+            scope = x._scope
+            if not scope.open or scope.recorder is not self:
+                self.refuse(_OUTLIVED)
+            return x._recorded
+        if kind is np.ndarray:
+            return self.arrays.stand_in(x, self.outside.names if self.outside else {})
+        if kind in (list, tuple):
+            new = kind(map(self.unwrap, x))
+            return x if all(a is b for a, b in zip(x, new, strict=True)) else new
+        if kind is dict:
+            return {k: self.unwrap(v) for k, v in x.items()}
+        if kind is slice:
+            return slice(self.unwrap(x.start), self.unwrap(x.stop), self.unwrap(x.step))
+        return x
+
+    def unwrap_structure(self, x: Any) -> Any:
+        """:meth:`unwrap` for arguments and results of functions: also in dataclasses, named tuples and objects."""
+        leaves, structure = tree.flatten(x)
+        new = [self.unwrap(leaf) for leaf in leaves]
+        for leaf in new:
+            if not isinstance(leaf, Symbolic) and contains_symbolic(leaf):
+                self.refuse(f"an object of type {type(leaf).__name__} that holds recorded values; use a dataclass, a tuple or a dict")
+        return tree.unflatten(structure, new)
+
+    # ---- operations -------------------------------------------------------------------------------------------------
+
+    def perform(self, rule: Callable[..., Any], *args: Any) -> Any:
+        """``rule(stage, *args)`` on the front-end values of recorded arguments; its result recorded."""
+        stage, live = self.stage, self.live
+        if not st.staging() or st.current() is not stage:
+            raise UnsupportedCode(_ELSEWHERE)
+        if live:
+            stage.builder.loc = self._location()
+        mark = stage.heap.mark()
+        self.live = False
+        try:
+            result = rule(stage, *map(self.unwrap, args))
+            if stage.heap.mark() > mark:
+                self._check_written(mark)
+            return self.wrap(result)
+        except (NeedConcrete, JoinFailure) as error:
+            self.refuse(str(error))
+        except GradsmithError as error:
+            self.refused = self.refused or error
+            raise
+        except (AttributeError, TypeError):
+            raise  # decided by types, which stay
+        except Exception as error:
+            self.caught = self.caught or not hasattr(error, "__gradsmith_guarded__")
+            raise
+        finally:
+            self.live = live
+
+    def call(self, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A library function, or a method of an array, on recorded arguments."""
+        return self.perform(_call, f, tuple(args), kwargs)
+
+    def transform(self, emit: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """A derivative called by recorded code: emitted where it is called."""
+
+        def rule(stage: Stage) -> Any:
+            own_args, own_kwargs = self.unwrap_structure((tuple(args), kwargs))
+            return emit(stage, list(own_args), own_kwargs)
+
+        return self.perform(rule)
+
+    def made(self, x: np.ndarray) -> Any:
+        """A new array of known elements, which recorded values may be written into."""
+        return self.wrap(fresh(Const(x), contiguous=x.flags.c_contiguous))
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raise UnsupportedCode; the recording fails with it even if the function catches it."""
+        error = UnsupportedCode(message)
+        self.refused = self.refused or error
+        raise error
+
+    def _check_written(self, mark: int) -> None:
+        cells = {slot.owner for slot in self.stage.heap.written(mark) if slot.kind == "cell"}
+        if self.arrays.written(cells):
+            self.refuse(_WRITTEN)
+
+    def _location(self) -> Location | None:
+        """The line of the user's code that is running."""
+        frame: types.FrameType | None = sys._getframe(2)
+        while frame is not None and _internal(frame.f_code.co_filename):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        key = frame.f_code, frame.f_lineno
+        if key not in self._locations:
+            self._locations[key] = Location(key[0].co_filename, key[1], key[0].co_qualname)
+        return self._locations[key]
+
+
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+
+
+def _internal(filename: str) -> bool:
+    return filename.startswith((_PACKAGE, _NUMPY))
+
+
+_OUTLIVED = (
+    "a value recorded in an earlier call, or inside a derivative that has ended, was used: the function keeps it in an object, a "
+    "list or a nonlocal name; return it instead"
+)
+_ELSEWHERE = "a recorded value was used in another thread, or while another function is staged; use it in the function itself"
+_WRITTEN = (
+    "recorded values were written into an array that numpy made outside of the recording; make the array in the function with "
+    "np.zeros, np.empty, np.array or np.copy, or pass it as an argument"
+)
+
+
+def active() -> Recorder | None:
+    """The recorder of the innermost stage of this thread."""
+    return st.current().recorder if st.staging() else None
+
+
+def run(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``f(*args, **kwargs)`` on front-end values, run by Python with recording objects."""
+    if stage.recorder is None:
+        stage.recorder = Recorder(stage)
+    return stage.recorder.run(f, args, kwargs)
+
+
+def warn(f: Any, reason: BaseException | str) -> None:
+    """Say, once for a function (or its code, or its name), that the tape serves it and why."""
+    key = getattr(f, "__code__", f)
+    name = getattr(key, "co_qualname", f)
+    if key in _warned:
+        return
+    _warned.add(key)
+    where = "".join(getattr(reason, "__notes__", ()))
+    warnings.warn(
+        f"{name} is run by Python and recorded on a tape, one for each way it branches, because it cannot be staged from its "
+        f"source: {reason}{where}",
+        GradsmithWarning,
+        stacklevel=5,
+    )
+
+
+_warned: set[Any] = set()  # code objects, and names of functions that have none
+
+
+def _call(stage: Stage, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    first = len(stage.builder.block.ops)
+    result = calls.call(stage, f, args, kwargs)
+    if any(op.name == "host" for op in stage.builder.block.ops[first:]):
+        _evaluate(stage, result)  # so that an error it raises is raised where Python raises it
+    return result
+
+
+def _evaluate(stage: Stage, x: Any) -> None:
+    if isinstance(x, Scalar | Array):
+        try:
+            stage.peek(x.value)
+        except NeedConcrete:
+            return
+    elif isinstance(x, tuple):
+        for part in x:
+            _evaluate(stage, part)
+
+
+# ---- what Python sees -----------------------------------------------------------------------------------------------
+
+
+def _perform(x: Any, rule: Callable[..., Any], *args: Any) -> Any:
+    return x._scope.recorder.perform(rule, x, *args)
+
+
+def _binary(symbol: str, reflected: bool = False) -> Any:
+    def plain(x: Any, y: Any) -> Any:
+        return _perform(x, _OPERATORS[symbol], y) if _operand(x, y) else NotImplemented
+
+    def swapped(x: Any, y: Any) -> Any:
+        return x._scope.recorder.perform(_OPERATORS[symbol], y, x) if _operand(x, y) else NotImplemented
+
+    return swapped if reflected else plain
+
+
+def _operator(symbol: str) -> Callable[..., Any]:
+    return lambda stage, x, y: arithmetic.binary(symbol, x, y)
+
+
+_OPERATORS = {symbol: _operator(symbol) for symbol in arithmetic.BINARY}
+
+
+def _operand(x: Any, y: Any) -> bool:
+    if isinstance(y, _OPERANDS):
+        return True
+    return type(y) in (list, tuple) and type(x) is RecordedArray
+
+
+_OPERANDS = (Recorded, int, float, complex, np.generic, np.ndarray)
+
+
+def _inplace(symbol: str) -> Any:
+    def method(x: Any, y: Any) -> Any:
+        if not _operand(x, y):
+            return NotImplemented
+        _perform(x, update, y)
+        return x
+
+    def update(stage: Stage, x: Any, y: Any) -> None:
+        arithmetic.inplace(symbol, x, y)
+
+    return method
+
+
+def _unary(function: Callable[..., Any]) -> Any:
+    return lambda x: _perform(x, function)
+
+
+def _staged(builtin: Any) -> Any:
+    return lambda x, *args: _perform(x, staged.find(builtin), *args)  # type: ignore[arg-type]
+
+
+def _concrete(stage: Stage, x: Any) -> Any:
+    return stage.concrete(x)
+
+
+def _frozen(stage: Stage, x: Any) -> Any:
+    """The present elements of what does not depend on inputs, or (with a guard) of integers and bools; None for others."""
+    if stage.is_constant(x):
+        return stage.peek(x.value)
+    return stage.concrete(x) if x.dtype.kind in "iub" else None
+
+
+def _shown(stage: Stage, x: Any) -> Any:
+    found = stage.peek(x.value)
+    return x.python_type(found) if isinstance(x, Scalar) else np.array(found)
+
+
+class _Common(Recorded):
+    """What recorded numbers and arrays have in common."""
+
+    __slots__ = ("_recorded", "_scope")
+
+    _recorded: Any
+    _scope: Scope
+
+    @property
+    def __class__(self) -> type:  # what isinstance believes
+        return objects.python_type(self._recorded)
+
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        raise TypeError("the class of a recorded value cannot be changed")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _perform(self, objects.getattr_, name)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        out = kwargs.get("out", ())
+        recorder = self._scope.recorder
+        if any(type(o) is np.ndarray for o in out):
+            recorder.refuse(_WRITTEN)
+        result = recorder.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
+        return out[0] if len(out) == 1 and out[0] is not None else result
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return self._scope.recorder.call(function, args, kwargs)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        found = _perform(self, _frozen)
+        if found is None:
+            self._leak("an ndarray of it")
+        array = np.array(found, dtype)
+        array.flags.writeable = False  # what is written to it would be lost
+        return array
+
+    def _leak(self, what: str) -> NoReturn:
+        self._scope.recorder.refuse(
+            f"Python needs {what}, which loses how the number depends on the inputs (float(x), a function of math imported by name, "
+            "an ordinary array that it is written into, or compiled code without a rule): leave float() out, use the function of "
+            "numpy, make arrays with np.zeros or np.array inside the function"
+        )
+
+    def __float__(self) -> float:
+        found = _perform(self, _frozen)
+        return self._leak("a plain float") if found is None else float(found)
+
+    def __complex__(self) -> complex:
+        found = _perform(self, _frozen)
+        return self._leak("a plain complex number") if found is None else complex(found)
+
+    def __int__(self) -> int:
+        return int(_perform(self, lambda stage, x: stage.concrete(staged.find(int)(stage, x))))  # type: ignore[misc]
+
+    def __index__(self) -> int:
+        return int(_perform(self, lambda stage, x: stage.concrete(st.integer(st.index_value(x)))))
+
+    def __bool__(self) -> bool:
+        return bool(_perform(self, lambda stage, x: stage.concrete(arithmetic.truth(x))))
+
+    def __repr__(self) -> str:
+        return repr(_perform(self, _shown))
+
+    def __str__(self) -> str:
+        return str(_perform(self, _shown))
+
+    def __format__(self, spec: str) -> str:
+        return format(_perform(self, _shown), spec)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        self._leak("to store it (pickle)")
+
+    def __pow__(self, y: Any, modulus: Any = None) -> Any:
+        if not _operand(self, y):
+            return NotImplemented
+        return _perform(self, staged.find(pow), y, modulus)  # type: ignore[arg-type]
+
+    __add__, __radd__ = _binary("+"), _binary("+", True)
+    __sub__, __rsub__ = _binary("-"), _binary("-", True)
+    __truediv__, __rtruediv__ = _binary("/"), _binary("/", True)
+    __floordiv__, __rfloordiv__ = _binary("//"), _binary("//", True)
+    __mod__, __rmod__ = _binary("%"), _binary("%", True)
+    __rpow__ = _binary("**", True)
+    __mul__, __rmul__ = _binary("*"), _binary("*", True)
+    __matmul__, __rmatmul__ = _binary("@"), _binary("@", True)
+    __and__, __rand__ = _binary("&"), _binary("&", True)
+    __or__, __ror__ = _binary("|"), _binary("|", True)
+    __xor__, __rxor__ = _binary("^"), _binary("^", True)
+    __lshift__, __rlshift__ = _binary("<<"), _binary("<<", True)
+    __rshift__, __rrshift__ = _binary(">>"), _binary(">>", True)
+    __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
+    __eq__, __ne__ = _binary("=="), _binary("!=")
+    __neg__ = _unary(lambda stage, x: objects.unary(stage, "-", x))
+    __pos__ = _unary(lambda stage, x: objects.unary(stage, "+", x))
+    __invert__ = _unary(lambda stage, x: objects.unary(stage, "~", x))
+    __abs__ = _staged(abs)
+    __divmod__ = _staged(divmod)
+    __rdivmod__ = lambda x, y: x._scope.recorder.perform(staged.find(divmod), y, x)  # noqa: E731
+    __hash__: Any = None
+
+
+class RecordedNumber(_Common):
+    """A Python number, or a NumPy scalar, on the tape."""
+
+    __slots__ = ()
+
+    __round__ = _staged(round)
+
+    def __hash__(self) -> int:
+        if self._recorded.dtype.kind in "fc":
+            self._leak("its hash (as a key of a dict or an element of a set)")
+        return hash(_perform(self, _concrete))
+
+    def __floor__(self) -> Any:
+        return self._scope.recorder.call(_MATH["floor"], (self,), {})
+
+    def __ceil__(self) -> Any:
+        return self._scope.recorder.call(_MATH["ceil"], (self,), {})
+
+    def __trunc__(self) -> Any:
+        return self._scope.recorder.call(_MATH["trunc"], (self,), {})
+
+    def __copy__(self) -> RecordedNumber:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecordedNumber:
+        return self
+
+
+class RecordedArray(_Common):
+    """An ndarray on the tape. Views and names of one array share its elements, as in NumPy."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return _perform(self, _item, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _perform(self, objects.setitem, key, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _perform(self, objects.setattr_, name, value)
+
+    def __len__(self) -> int:
+        return int(_perform(self, lambda stage, x: stage.concrete(objects.length(stage, x))))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(_perform(self, objects.iterate))
+
+    def __contains__(self, x: Any) -> bool:
+        return bool(_perform(self, lambda stage, own, y: stage.concrete(objects.compare(stage, "in", y, own)), x))
+
+    def __copy__(self) -> Any:
+        return _perform(self, lambda stage, x: fresh(x.value, x.contiguous))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.__copy__()
+
+    __iadd__, __isub__, __imul__, __itruediv__ = _inplace("+"), _inplace("-"), _inplace("*"), _inplace("/")
+    __ifloordiv__, __imod__, __ipow__, __imatmul__ = _inplace("//"), _inplace("%"), _inplace("**"), _inplace("@")
+    __iand__, __ior__, __ixor__ = _inplace("&"), _inplace("|"), _inplace("^")
+    __ilshift__, __irshift__ = _inplace("<<"), _inplace(">>")
+
+
+def _item(stage: Stage, x: Any, key: Any) -> Any:
+    found = objects.getitem(stage, x, key)
+    _evaluate(stage, found)  # an index out of range is an error here, as in Python
+    return found
+
+
+def _math_functions() -> dict[str, Any]:
+    import math
+
+    return {name: getattr(math, name) for name in ("floor", "ceil", "trunc")}
+
+
+_MATH = _math_functions()
+
+
+def _setter(name: str) -> Callable[[Any, Any], None]:
+    return _Common.__dict__[name].__set__
+
+
+_set_recorded, _set_scope = _setter("_recorded"), _setter("_scope")
+
+
+def _recorded(cls: type, x: Any, scope: Scope) -> Any:
+    new = object.__new__(cls)
+    _set_recorded(new, x)
+    _set_scope(new, scope)
+    return new
