@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gradsmith.ir.program import Block, Op, Program
+from gradsmith.ir.program import Block, Const, Op, Program
 
 if TYPE_CHECKING:
     from gradsmith.call import Specialisation
@@ -23,9 +23,19 @@ def explain(s: Specialisation) -> str:
         + (f" ({len(s.captures)} read from outside at each call)" if s.captures else ""),
         "host calls: " + (", ".join(f"{name} ({n})" for name, n in hosts.items()) if hosts else "none, all native"),
         "stored for the reverse pass: " + (", ".join(stored(program)) or "nothing"),
+        *s.recomputed,
         f"staging {s.staging_seconds * 1e3:.1f} ms, compilation {s.compile_seconds * 1e3:.1f} ms",
     ]
     return "\n".join(lines)
+
+
+def recomputation(op: Op) -> str:
+    """What a checkpoint keeps for the backward sweep, and what that computes again instead of storing it."""
+    kept = sorted({str(a.name or a.type) for a in op.args if not isinstance(a, Const)})
+    spared = Counter(v.name or str(v.type) for v in op.attrs["recomputed"] if getattr(v.type, "ndim", 1))
+    names = ", ".join(name if n == 1 else f"{n} × {name}" for name, n in spared.items())
+    where = f" (line {op.loc.line})" if op.loc else ""
+    return f"checkpoint {op.attrs['name']}{where}: keeps {', '.join(kept) or 'nothing'}; computed again instead of stored: {names or 'nothing'}"
 
 
 def stored(program: Program) -> list[str]:

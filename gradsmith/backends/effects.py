@@ -8,8 +8,7 @@ the same up to the same place, and gets the kept results instead of running the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,14 @@ class Effect:
 
 
 class Execution:
-    """One call by the user, however often it is started."""
+    """One call by the user of a function with effects, however often it is started."""
+
+    def __enter__(self) -> Execution:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _stack().pop()
 
     def __init__(self) -> None:
         self.log: list[Sequence[Any]] = []
@@ -56,17 +62,6 @@ def _stack() -> list[Execution]:
     if not hasattr(_active, "stack"):
         _active.stack = []
     return _active.stack
-
-
-@contextmanager
-def execution() -> Iterator[Execution]:
-    """Around one call by the user of a function with effects."""
-    stack = _stack()
-    stack.append(Execution())
-    try:
-        yield stack[-1]
-    finally:
-        stack.pop()
 
 
 def rewind() -> None:
