@@ -21,8 +21,8 @@ from gradsmith import tree
 from gradsmith.backends import effects, native, python
 from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
 from gradsmith.explain import recomputation
-from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend import recording
+from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
@@ -134,7 +134,9 @@ def _check_overlap(values: Sequence[Any]) -> None:
 class Cache:
     """The specialisations of one derivative of one function. Threads may share it."""
 
-    def __init__(self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None, engine: str = "source"):
+    def __init__(
+        self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None, engine: str = "source"
+    ):
         if engine not in ("source", "tape", "auto"):
             raise ValueError(f"engine must be 'source', 'tape' or 'auto', not {engine!r}")
         self.name = name
@@ -227,70 +229,108 @@ class Cache:
 
     def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree) -> Specialisation:
         begin = time.perf_counter()
-        stage = Stage()
-        stage.engine = engine
-        names = tree.paths(tree.unflatten(structure, leaves))
-        inputs: list[Input] = []
-        dynamic = [k for k, leaf in enumerate(leaves) if _is_dynamic(leaf)]
-        with deep_recursion(), stage:
-            stand_ins = list(leaves)
-            for k in dynamic:
-                name = argument_name(names[k], self.parameters)
-                leaf = effects.handle(leaves[k]) if is_generator(leaves[k]) else leaves[k]
-                stand_ins[k], description = stage.add_input(leaf, name, data=True)
-                inputs.append(description)
-            params = [stand_ins[k].value for k in dynamic]
-            for k in dynamic:
-                first = next(j for j in dynamic if leaves[j] is leaves[k])
-                if isinstance(leaves[k], np.ndarray):
-                    stand_ins[k] = stand_ins[first]  # one array passed twice is one cell
-                if is_generator(leaves[k]):
-                    stand_ins[k] = Handle(stand_ins[k], type(leaves[k]))
-            for k, leaf in enumerate(leaves):
-                if k not in dynamic:
-                    stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, argument_name(names[k], self.parameters), ("argument", k))
-            args, kwargs = tree.unflatten(structure, stand_ins)
-            stage.builder.block.params += params
-            try:
-                result = self.emit(stage, list(args), kwargs)
-            except Exception as error:
-                stage.heap.rollback(0)
-                add_location(error, stage.loc or self.defined_at)
-                raise
-            out_leaves, out_structure = tree.flatten(result)
-            symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
-            block = stage.builder.block
-            written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
-            block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written]
-            stage.heap.rollback(0)
-        outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
-        block.params += [c.value for c in stage.captures]
-        inputs += [Input(c.kind, _units(c.read()), c.value.name) for c in stage.captures]
+        staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at)
+        stage, block, captures = staged.stage, staged.block, staged.stage.captures
+        block.params += [c.value for c in captures]
+        inputs = staged.inputs + [Input(c.kind, _units(c.read()), c.value.name) for c in captures]
         expand(block, lambda op: "recomputed" not in op.attrs, forget=True)
-        program = simplify(Program(self.name, block, inputs, outputs))
+        program = simplify(Program(self.name, block, inputs, staged.outputs))
         recomputed = _expand_recomputed(block)
-        captures = _prune(program, stage.captures, len(dynamic))
-        staged = time.perf_counter()
+        captures = _prune(program, captures, len(staged.dynamic))
+        simplified = time.perf_counter()
         entry = _compiler(self.backend)(program)
         done = time.perf_counter()
-        build, direct = _builder(out_leaves, out_structure, symbolic)
+        build, direct = _builder(staged.leaves, staged.structure, staged.symbolic)
+        generators = any(is_generator(leaves[k]) for k in staged.dynamic)
         return Specialisation(
             program,
             entry,
-            dynamic,
+            staged.dynamic,
             captures,
             _holds(stage.assumptions),
             build,
             direct,
-            staged - begin,
-            done - staged,
-            [leaves[k] for k in range(len(leaves)) if k not in dynamic],
-            [target for target, _ in written],
-            bool(written) or stage.writes_arguments,
+            simplified - begin,
+            done - simplified,
+            [leaves[k] for k in range(len(leaves)) if k not in staged.dynamic],
+            [target for target, _ in staged.written],
+            bool(staged.written) or stage.writes_arguments,
             stage.recorder is not None,
-            any(op.name == "effect" for op in block.walk()) or any(is_generator(leaves[k]) for k in dynamic),
+            generators or any(op.name == "effect" for op in block.walk()),
             recomputed,
         )
+
+
+@dataclass
+class Staged:
+    """A call as a block: parameters for the dynamic leaves of the arguments; results of the call, then what it wrote."""
+
+    stage: Stage
+    block: Block
+    inputs: list[Input]
+    outputs: list[Output]
+    dynamic: list[int]  # which leaves of the arguments are parameters
+    leaves: list[Any]  # of the result
+    structure: tree.Tree  # of the result
+    symbolic: list[int]  # which leaves of the result the block computes
+    written: list[
+        tuple[int | Capture, Value]
+    ]  # leaves and captured arrays that the call writes, with their elements after it
+
+
+def stage_call(
+    emit: Emitter,
+    leaves: list[Any],
+    structure: tree.Tree,
+    engine: str,
+    parameters: Sequence[str] = (),
+    defined_at: Location | None = None,
+) -> Staged:
+    """Stage a call with these leaves of its arguments."""
+    stage = Stage()
+    stage.engine = engine
+    with deep_recursion(), stage:
+        stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
+        args, kwargs = tree.unflatten(structure, stand_ins)
+        try:
+            result = emit(stage, list(args), kwargs)
+        except Exception as error:
+            stage.heap.rollback(0)
+            add_location(error, stage.loc or defined_at)
+            raise
+        out_leaves, out_structure = tree.flatten(result)
+        symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
+        block = stage.builder.block
+        written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
+        block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written]
+        stage.heap.rollback(0)
+    outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
+    return Staged(stage, block, inputs, outputs, dynamic, out_leaves, out_structure, symbolic, written)
+
+
+def _stand_ins(
+    stage: Stage, leaves: list[Any], structure: tree.Tree, parameters: Sequence[str]
+) -> tuple[list[Any], list[Input], list[int]]:
+    """Front-end values for the leaves; descriptions of the dynamic ones, which become parameters of the block; which they are."""
+    names = [argument_name(path, parameters) for path in tree.paths(tree.unflatten(structure, leaves))]
+    stand_ins = list(leaves)
+    inputs: list[Input] = []
+    dynamic = [k for k, leaf in enumerate(leaves) if _is_dynamic(leaf)]
+    for k in dynamic:
+        leaf = effects.handle(leaves[k]) if is_generator(leaves[k]) else leaves[k]
+        stand_ins[k], description = stage.add_input(leaf, names[k], data=True)
+        inputs.append(description)
+    stage.builder.block.params += [stand_ins[k].value for k in dynamic]
+    first: dict[int, int] = {}
+    for k in dynamic:
+        if isinstance(leaves[k], np.ndarray):
+            stand_ins[k] = stand_ins[first.setdefault(id(leaves[k]), k)]  # one array passed twice is one cell
+        if is_generator(leaves[k]):
+            stand_ins[k] = Handle(stand_ins[k], type(leaves[k]))
+    for k, leaf in enumerate(leaves):
+        if not _is_dynamic(leaf):
+            stand_ins[k] = lift(stage, leaf, lambda leaf=leaf: leaf, names[k], ("argument", k))
+    return stand_ins, inputs, dynamic
 
 
 #: what the source front end raises for a function that the tape may still serve
@@ -419,4 +459,3 @@ def deep_recursion() -> Any:
         yield
     finally:
         sys.setrecursionlimit(limit)
-

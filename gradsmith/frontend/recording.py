@@ -26,8 +26,7 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.replacements import replaced
 from gradsmith.frontend.stage import NeedConcrete, Stage
-from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh, is_weak
-from gradsmith.ir import builder as ir
+from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh
 from gradsmith.ir.program import Block, Const, Location
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -160,7 +159,9 @@ class Recorder:
         new = [self.unwrap(leaf) for leaf in leaves]
         for leaf in new:
             if not isinstance(leaf, Symbolic) and contains_symbolic(leaf):
-                self.refuse(f"an object of type {type(leaf).__name__} that holds recorded values; use a dataclass, a tuple or a dict")
+                self.refuse(
+                    f"an object of type {type(leaf).__name__} that holds recorded values; use a dataclass, a tuple or a dict"
+                )
         return tree.unflatten(structure, new)
 
     # ---- operations -------------------------------------------------------------------------------------------------
@@ -244,7 +245,9 @@ _OUTLIVED = (
     "a value recorded in an earlier call, or inside a derivative that has ended, was used: the function keeps it in an object, a "
     "list or a nonlocal name; return it instead"
 )
-_ELSEWHERE = "a recorded value was used in another thread, or while another function is staged; use it in the function itself"
+_ELSEWHERE = (
+    "a recorded value was used in another thread, or while another function is staged; use it in the function itself"
+)
 _WRITTEN = (
     "recorded values were written into an array that numpy made outside of the recording; make the array in the function with "
     "np.zeros, np.empty, np.array or np.copy, or pass it as an argument"

@@ -29,7 +29,9 @@ _SCIPY = ("scipy.special", "scipy.linalg", "scipy.fft", "scipy.integrate")
 _MAKING: dict[Any, str] = {
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange, np.linspace), "staged"),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), "staged"),
-    **dict.fromkeys((np.array, np.copy, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.diag), "run"),
+    **dict.fromkeys(
+        (np.array, np.copy, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.diag), "run"
+    ),
 }
 
 _lock = threading.Lock()
