@@ -11,6 +11,9 @@ from typing import Any
 import llvmlite.binding as binding
 import numpy as np
 
+#: metadata below this number is numbered by whoever assembles the module
+_FIRST_NODE = 100_000
+
 #: an index-like number: known when emitting (int) or an SSA name of type i64 (str)
 Ix = int | str
 
@@ -105,11 +108,12 @@ class Phi:
 class Access:
     """A load or store line whose alias metadata is known only when all scopes are."""
 
-    __slots__ = ("text", "scope")
+    __slots__ = ("text", "scope", "group")
 
-    def __init__(self, text: str, scope: Scope):
+    def __init__(self, text: str, scope: Scope, group: int | None):
         self.text = text
         self.scope = scope
+        self.group = group  # metadata number of the parallel loop it is in
 
 
 class Emitter:
@@ -119,6 +123,14 @@ class Emitter:
         self.lines: list[str | Phi | Access] = []
         self.label = "start"
         self.count = 0
+        self.group: int | None = None  # accesses emitted now belong to a loop whose iterations are independent
+        self.metadata: list[str] = []
+
+    def node(self, text: str) -> int:
+        """A new metadata node; SELF in ``text`` stands for its own number."""
+        number = _FIRST_NODE + len(self.metadata)
+        self.metadata.append(f"!{number} = {text.replace('SELF', f'!{number}')}")
+        return number
 
     def fresh(self) -> str:
         self.count += 1
@@ -156,13 +168,13 @@ class Emitter:
 
     def load(self, dtype: np.dtype, ptr: str, scope: Scope) -> str:
         name = self.fresh()
-        self.lines.append(Access(f"  {name} = load {mem_type(dtype)}, ptr {ptr}, align {alignment(dtype)}", scope))
+        self.lines.append(Access(f"  {name} = load {mem_type(dtype)}, ptr {ptr}, align {alignment(dtype)}", scope, self.group))
         return self.ins(f"icmp ne i8 {name}, 0") if dtype.kind == "b" else name
 
     def store(self, dtype: np.dtype, value: str, ptr: str, scope: Scope) -> None:
         if dtype.kind == "b":
             value = self.ins(f"zext i1 {value} to i8")
-        self.lines.append(Access(f"  store {mem_type(dtype)} {value}, ptr {ptr}, align {alignment(dtype)}", scope))
+        self.lines.append(Access(f"  store {mem_type(dtype)} {value}, ptr {ptr}, align {alignment(dtype)}", scope, self.group))
 
     def gep(self, type: str, ptr: str, offset: Ix) -> str:
         return ptr if offset == 0 else self.ins(f"getelementptr inbounds {type}, ptr {ptr}, i64 {offset}")
@@ -228,12 +240,13 @@ class Emitter:
             if isinstance(line, Access):
                 k = numbers[line.scope.find()]
                 own, others = base + len(numbers) + 2 * k, base + len(numbers) + 2 * k + 1
-                out.append(line.text + (f", !alias.scope !{own}, !noalias !{others}" if scoped else ""))
+                text = line.text if line.group is None else f"{line.text}, !llvm.access.group !{line.group}"
+                out.append(text + (f", !alias.scope !{own}, !noalias !{others}" if scoped else ""))
             else:
                 out.append(str(line))
         if not scoped:
-            return "\n".join(out), []
-        meta = [f'!{first_metadata} = distinct !{{!{first_metadata}, !"storage"}}']
+            return "\n".join(out), self.metadata
+        meta = [*self.metadata, f'!{first_metadata} = distinct !{{!{first_metadata}, !"storage"}}']
         meta += [f"!{base + k} = distinct !{{!{base + k}, !{first_metadata}}}" for k in range(len(numbers))]
         for k in range(len(numbers)):
             others_of_k = ", ".join(f"!{base + j}" for j in range(len(numbers)) if j != k)
@@ -256,6 +269,7 @@ class CountedLoop:
         self.phis: list[Phi] = []
         self.nexts: list[str] = []
         self.index = ""
+        self.parallel = False  # no iteration reads what another one writes
 
     def carry(self, type: str, init: str) -> int:
         self.inits.append((type, init))
@@ -288,7 +302,11 @@ class CountedLoop:
         self._counter.add(em.ins(f"add nuw nsw i64 {self.index}, 1"), em.label)
         for phi, value in zip(self.phis, self.nexts, strict=True):
             phi.add(value, em.label)
-        em.br(self.head)
+        note = ""
+        if self.parallel and em.group is not None:
+            accesses = em.node(f'!{{!"llvm.loop.parallel_accesses", !{em.group}}}')
+            note = f", !llvm.loop !{em.node(f'distinct !{{SELF, !{accesses}}}')}"
+        em.do(f"br label %{self.head}{note}")
         em.place(self.exit)
 
 

@@ -26,10 +26,11 @@ def add_symbol(name: str, address: int) -> None:
     ll.add_symbol(name, address)
 
 
-def compile_module(text: str, names: list[str], level: int = 2) -> tuple[Any, dict[str, int]]:
+def compile_module(text: str, names: list[str], level: int = 2, interleave: bool = False) -> tuple[Any, dict[str, int]]:
     """Compile a module; returns the engine (which owns the code) and the addresses of ``names``.
 
-    ``level``: 0 compiles at once, 2 optimises. Very large modules are optimised less.
+    ``level``: 0 compiles at once, 2 optimises. Very large modules are optimised less. ``interleave``: vectorised loops work on
+    several vectors at a time.
     """
     with _lock:
         large = text.count("\n") > LARGE
@@ -39,6 +40,7 @@ def compile_module(text: str, names: list[str], level: int = 2) -> tuple[Any, di
         module = ll.parse_assembly(header + text)
         options = ll.create_pipeline_tuning_options(speed_level=min(level, 1 if large else 2))
         options.loop_vectorization = level == 2 and not large
+        options.loop_interleaving = interleave
         options.slp_vectorization = False
         options.loop_unrolling = False
         builder = ll.create_pass_builder(machine, options)

@@ -93,7 +93,7 @@ class Entry:
         self._run(args)
         self._ends()
         body, _ = em.text(0)
-        return f"define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) {{\nstart:\n{body}\n}}\n"
+        return f"define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) optnone noinline {{\nstart:\n{body}\n}}\n"
 
     def _redirect(self) -> None:
         em = self.em

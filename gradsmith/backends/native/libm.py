@@ -55,6 +55,10 @@ class Functions:
         self._attributes: dict[str, int] = {}
         self._vector: dict[str, str] = {}
 
+    def is_call(self, operation: str) -> bool:
+        """Whether an operation calls the C library."""
+        return operation in C_FUNCTIONS or operation in ("expit", "logaddexp")
+
     def call(self, name: str, type: str, args: list[str]) -> str:
         """The text of a call of the C function ``name`` (double version) on scalars of ``type`` (double or float)."""
         single = type == "float"

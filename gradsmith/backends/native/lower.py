@@ -134,6 +134,7 @@ class Lowering:
         self.input_scope = Scope()
         self.slot_scope = Scope()
         self.element_scope = Scope()  # arrays inside sequences
+        self.interleave = False  # whether several accumulators pay: sums of cheap elements
         self.has_loops = False
         self.uses_context = False
         self.declared: dict[str, str] = {}  # external functions by name

@@ -14,7 +14,7 @@ import numpy as np
 from gradsmith.backends.native.emit import CountedLoop, Ix, literal, mem_type, reg_type
 from gradsmith.backends.native.fuse import UPDATES
 from gradsmith.backends.native.lower import Array, Lowering
-from gradsmith.backends.native.views import name_lengths, target, view
+from gradsmith.backends.native.views import copied_around, name_lengths, target, view
 from gradsmith.ir.program import Const, Op, Value
 
 Pointers = dict["Access", str]
@@ -59,9 +59,9 @@ def lower_cluster(lo: Lowering, ops: Sequence[Op]) -> None:
             clash = _clashes(lo, op, ops)
             if not clash:
                 view(lo, op, lo.array(op.args[0]), 2)  # index errors come before copies
-                targets[op] = target(lo, op)
+                targets[op] = target(lo, op, covers=True)
             elif _fixed_region(op):
-                targets[op] = lo.copied(lo.array(op.args[0]))
+                targets[op] = copied_around(lo, op, lo.array(op.args[0]))
             else:
                 late.append(op)
                 extra.add(op.args[1])
@@ -81,7 +81,7 @@ def _write_late(lo: Lowering, op: Op) -> None:
         a = lo.array(value)
         if a.root is lo.array(op.args[0]).root:
             temporary = replaced[value] = lo.copied(a)
-    Nest(lo, [op], {op: target(lo, op)}, set(), replaced).emit()
+    Nest(lo, [op], {op: target(lo, op, covers=True)}, set(), replaced).emit()
     if temporary is not None:
         lo.release(temporary.root)
 
@@ -148,7 +148,12 @@ class Nest:
         self._make_outputs()
         self._merge_axes()
         self._place_reductions()
+        independent = all(r.depth is not None for r in self.reductions)
+        self.em.group = self.em.node("distinct !{}") if independent else None
         self._level(0, {a: a.array.ptr for a in (*self.reads.values(), *self.outputs.values())}, {})
+        self.em.group = None
+        if self.reductions and not any(self.lo.functions.is_call(op.name) for op in self.ops):
+            lo.interleave = True
         for op in self.ops:
             if op in self.targets:
                 lo.define(op.result, self.targets[op])
@@ -334,6 +339,7 @@ class Nest:
 
     def _simple_loop(self, level: int, count: Ix, base: Ix, ptrs: Pointers, states: States) -> States:
         loop = self.em.loop("nest", count)
+        loop.parallel = level == len(self.groups) - 1
         slots = _carry(loop, states)
         with loop:
             moved = self._advance(ptrs, self.groups[level][-1], loop.index)

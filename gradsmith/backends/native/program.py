@@ -106,7 +106,7 @@ class Version:
         runtime.host_calls[number] = [python_side(site, run) for site in self.lowering.host_sites]
         self.number = number
         self.ir = module_text(self.lowering, body, name, redirect)
-        self._engine, addresses = compile_module(self.ir, [name])
+        self._engine, addresses = compile_module(self.ir, [name], interleave=self.lowering.interleave)
         self.address = addresses[name]
         self._redirect = self._engine.get_global_value_address(redirect)
         del self.lowering

@@ -58,16 +58,70 @@ def name_lengths(lo: Lowering, dims: Sequence[Dim], a: Array) -> None:
     a.dims = [lo.length(dim) for dim in dims]
 
 
-def target(lo: Lowering, op: Op) -> Array:
-    """The array that an update writes into: the operand's memory when it dies here, else a copy."""
-    source = op.args[0]
-    a = lo.array(source)
+def target(lo: Lowering, op: Op, covers: bool = False) -> Array:
+    """The array that an update writes into: the operand's memory when it dies here, else a copy.
+
+    ``covers``: all elements of the region get new values, so that a copy can leave them out.
+    """
+    a = lo.array(op.args[0])
     if a.splat is not None or a.strides is not None or not lo.movable(a.root) or a.root.owner is None:
-        out = lo.copied(a)
-    else:
-        assert a.root.holder is not None
-        del lo.owned[a.root.holder]
-        out = Array(a.dtype, a.ptr, a.dims, None, Root(a.root.owner, a.root.unique, a.root.scope))
-        if not a.root.unique:
-            out = lo.made_unique(out)
+        return copied_around(lo, op, a) if covers else lo.copied(a)
+    assert a.root.holder is not None
+    del lo.owned[a.root.holder]
+    out = Array(a.dtype, a.ptr, a.dims, None, Root(a.root.owner, a.root.unique, a.root.scope))
+    return out if a.root.unique else lo.made_unique(out)
+
+
+def copied_around(lo: Lowering, op: Op, a: Array) -> Array:
+    """A copy of ``a`` in which the elements that ``op`` sets are left undefined."""
+    region = _box(lo, op, a) if a.splat is None and a.strides is None else None
+    if region is None:
+        return lo.copied(a)
+    lo.copies += 1
+    out = lo.alloc(a.dtype, a.dims)
+    while region and region[-1] == (0, a.dims[len(region) - 1]):
+        region.pop()
+    _copy_border(lo, a, out, region, a.ptr, out.ptr)
     return out
+
+
+def _box(lo: Lowering, op: Op, a: Array) -> list[tuple[Ix, Ix]] | None:
+    """First index and length of the region of a ``set`` for each axis; None unless it is a box without gaps."""
+    if op.name != "set":
+        return None
+    out: list[tuple[Ix, Ix]] = []
+    for entry, args, count in consumed_axes(op.attrs["spec"], op.args[2:]):
+        n = a.dims[len(out)] if count else 0
+        if entry == ":":
+            out.append((0, n))
+        elif isinstance(entry, tuple):
+            given = iter(args)
+            start, length, step = slice_bounds(lo.em, n, *(lo.number_of(next(given)) if p else None for p in entry[1:]))
+            if step != 1:
+                return None
+            out.append((start, length))
+        elif entry != "n":
+            return None
+    return out
+
+
+def _copy_border(lo: Lowering, a: Array, out: Array, region: list[tuple[Ix, Ix]], source: str, place: str, axis: int = 0) -> None:
+    """Copy what lies outside of ``region`` from ``axis`` on."""
+    em, type = lo.em, mem_type(a.dtype)
+    if axis == len(region):
+        return
+    size = em.product(a.dims[axis + 1 :])
+    start, length = region[axis]
+    stop = em.add(start, length)
+
+    def part(first: Ix, count: Ix) -> None:
+        offset, amount = em.mul(first, size), em.mul(em.mul(count, size), a.dtype.itemsize)
+        p, q = em.gep(type, place, offset), em.gep(type, source, offset)
+        em.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {p}, ptr {q}, i64 {amount}, i1 false)")
+
+    part(0, start)
+    part(stop, em.sub(a.dims[axis], stop))
+    if axis + 1 < len(region):
+        with em.loop("border", length) as loop:
+            offset = em.mul(em.add(start, loop.index), size)
+            _copy_border(lo, a, out, region, em.gep(type, source, offset), em.gep(type, place, offset), axis + 1)
