@@ -7,14 +7,29 @@ array([0.        , 0.90929743])
 """
 
 from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp, vmap
-from gradsmith.errors import GradsmithError, MissingRule, NotDifferentiable, SourceUnavailable, UnsupportedCode
+from gradsmith.errors import (
+    GradsmithError,
+    GradsmithWarning,
+    MissingRule,
+    NotDifferentiable,
+    SourceUnavailable,
+    TapeMismatch,
+    UnsupportedCode,
+)
+from gradsmith.frontend import catalogue
+from gradsmith.tape import Tape, record
 from gradsmith.tree import tree_map
+
+catalogue.load()  # at import rather than in the first call
 
 __all__ = [
     "GradsmithError",
+    "GradsmithWarning",
     "MissingRule",
     "NotDifferentiable",
     "SourceUnavailable",
+    "Tape",
+    "TapeMismatch",
     "UnsupportedCode",
     "derivative",
     "grad",
@@ -23,6 +38,7 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "record",
     "tree_map",
     "value_and_grad",
     "vjp",

@@ -223,9 +223,9 @@ class Cache:
                 s = self._stage_by("tape", leaves, structure)
             except (GradsmithError, TypeError):
                 raise reason from None
-        self.engine = "tape"
-        recording.warn(self.subject, reason)
-        return s
+            self.engine = "tape"
+            recording.warn(self.subject, reason)
+            return s
 
     def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree) -> Specialisation:
         begin = time.perf_counter()
@@ -255,7 +255,7 @@ class Cache:
             [leaves[k] for k in range(len(leaves)) if k not in staged.dynamic],
             [target for target, _ in staged.written],
             bool(staged.written) or stage.writes_arguments,
-            stage.recorder is not None,
+            stage.recorded,
             generators or any(op.name == "effect" for op in block.walk()),
             recomputed,
         )
@@ -426,6 +426,11 @@ def _holds(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> Callable[[],
         return True
 
     return holds
+
+
+def holding(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> bool:
+    """Whether every assumption holds now."""
+    return _holds(assumptions)()
 
 
 _COMPARED = (int, float, complex, str, bytes, tuple, list, np.integer, np.bool_, np.dtype)

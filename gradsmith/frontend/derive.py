@@ -120,7 +120,7 @@ class Sub:
         leaves = chosen.leaves
         self.args = [st.as_value(x) for x in leaves]
         params = [Value(v.type, v.name) for v in self.args]
-        stand_ins = [_stand_in(p, x) for p, x in zip(params, leaves, strict=True)]
+        stand_ins = [stand_in(p, x) for p, x in zip(params, leaves, strict=True)]
         self.inputs = []
         for param, arg in zip(params, self.args, strict=True):
             stage.data.add(param)
@@ -171,7 +171,7 @@ class Sub:
 
     def rebuilt(self, values: Sequence[Value]) -> Any:
         """The result of the call with these Values."""
-        return self.with_leaves([_stand_in(v, self.leaves[k]) for k, v in zip(self.symbolic, values, strict=True)])
+        return self.with_leaves([stand_in(v, self.leaves[k]) for k, v in zip(self.symbolic, values, strict=True)])
 
     def with_leaves(self, new: Sequence[Any]) -> Any:
         leaves = list(self.leaves)
@@ -186,7 +186,7 @@ def simplified(block: Block, inputs: Sequence[Input]) -> Block:
     return simplify(program).block
 
 
-def _stand_in(value: Value, like: Any) -> Any:
+def stand_in(value: Value, like: Any) -> Any:
     """A front-end value of the kind of ``like``."""
     if isinstance(like, Array | np.ndarray):
         return fresh(value)
@@ -221,12 +221,12 @@ def value_and_grad(stage: Stage, f: Any, chosen: Leaves, has_aux: bool) -> tuple
 
 def _cotangent(g: Value | None, arg: Value, like: Any) -> Any:
     if g is None:
-        return _stand_in(ir.zeros_like(arg), like)
+        return stand_in(ir.zeros_like(arg), like)
     for n, m in zip(ir.shape(g), ir.shape(arg), strict=True):
         # true unless an operation of the function that the gradient does not need would have raised
         same = Scalar(ir.elementwise("eq", n, m), weak=True)
         st.current().check(same, ValueError, "shapes of operands do not fit together: lengths {} and {}", Scalar(n, True), Scalar(m, True))
-    return _stand_in(g, like)
+    return stand_in(g, like)
 
 
 def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
@@ -280,7 +280,7 @@ def tangent_result(sub: Sub, results: Sequence[Value], out: Sequence[Value | Non
     tangents = [ir.zeros_like(r) if t is None else t for r, t in zip(results, out, strict=True)]
     leaves: list[Any] = [0.0 if isinstance(x, float) else None for x in sub.leaves]
     for k, t in zip(sub.symbolic, tangents, strict=True):
-        leaves[k] = _stand_in(t, sub.leaves[k]) if t.type.inexact else None
+        leaves[k] = stand_in(t, sub.leaves[k]) if t.type.inexact else None
     return tree.unflatten(sub.structure, leaves)
 
 
@@ -322,7 +322,7 @@ def elementwise_derivative(stage: Stage, f: Any, x: Any, holomorphic: bool) -> A
     if not isinstance(x, Array) or x.ndim == 0:
         like = x if not isinstance(x, Array) else Scalar(value, weak=False)
         tangent = _scalar_derivative(stage, f, like)
-        return fresh(tangent) if isinstance(x, Array) else _stand_in(tangent, x)
+        return fresh(tangent) if isinstance(x, Array) else stand_in(tangent, x)
     element = Value(ArrayType(value.dtype), value.name)
     stage.data.add(element)
     with stage.builder.region([element]) as block:

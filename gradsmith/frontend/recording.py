@@ -53,6 +53,7 @@ class Recorder:
         self.scopes: list[Scope] = []
         self.refused: GradsmithError | None = None  # raised again at the end, should the function catch it
         self.caught = False  # an operation raised an error that no guard stands for
+        self.for_one_call = False  # the function changed what it reads from outside, or drew random numbers
         self.arrays = reading.Arrays(stage)
         self.outside: reading.Outside | None = None
         self._locations: dict[tuple[types.CodeType, int], Location] = {}
@@ -102,6 +103,7 @@ class Recorder:
         assert outside is not None
         changed = self.arrays.settle()
         if self.caught or not outside.complete or outside.changed() or changed & outside.names.keys():
+            self.for_one_call = True
             assumptions.append((reading.once(), True))
         else:
             assumptions += outside.places
@@ -263,6 +265,7 @@ def run(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     """``f(*args, **kwargs)`` on front-end values, run by Python with recording objects."""
     if stage.recorder is None:
         stage.recorder = Recorder(stage)
+        stage.recorded = True
     return stage.recorder.run(f, args, kwargs)
 
 

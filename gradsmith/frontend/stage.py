@@ -59,6 +59,7 @@ class Stage:
         self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
         self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with
         self.data: set[Value] = set()  # values known to depend on differentiable inputs
+        self._acts: dict[Op, bool] = {}  # whether an operation runs effects
         self._clean: set[Value] = set()
         self._varying: dict[Value, bool] = {}  # whether a Value depends on an input at all
         self._owned: set[Value] = set()  # arrays in ``known`` that nothing else refers to
@@ -74,6 +75,7 @@ class Stage:
         self.depth = 0  # structured regions around the present place
         self.engine = "source"  # who runs the functions under differentiation: "source", "tape", or "auto"
         self.recorder: Recorder | None = None  # the tape, once a function is run by Python
+        self.recorded = False  # what is staged comes from running a function by Python
 
     def __enter__(self) -> Stage:
         stack = _stages()
@@ -150,6 +152,9 @@ class Stage:
             if v.op is None:
                 (self._clean if v in self.known else self.data).add(v)
                 continue
+            if self.acts(v.op):
+                self.data.add(v)
+                continue
             operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
             if v.op.name == "dim":
                 operands = []
@@ -171,14 +176,15 @@ class Stage:
             if isinstance(v, Const) or v in self.known:
                 pending.pop()
                 continue
-            if v.op is None:
+            if v.op is None or self.acts(v.op):
                 raise NeedConcrete(value)
-            operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+            length = _given_length(v.op)
+            operands = [length] if length else [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
             todo = [a for a in operands if not isinstance(a, Const) and a not in self.known]
-            if v.op.name == "effect":
-                raise NeedConcrete(value)
             if todo:
                 pending += todo
+            elif length:
+                self.known[v] = interpreter.read(length, self.known)
             else:
                 self._run(v.op)
         self._owned.discard(value)
@@ -192,7 +198,7 @@ class Stage:
                 array = self.known.pop(op.args[0])
                 interpreter.update(op, array, self.known)
                 self.known[op.result] = array
-            elif op.name in CONTROL:
+            elif op.regions:
                 env = ChainMap({}, self.known)
                 interpreter.run_op(op, env)
                 self.known.update((r, env[r]) for r in op.results)
@@ -216,10 +222,18 @@ class Stage:
             if v in seen or isinstance(v, Const) or v in self.known:
                 continue
             seen.add(v)
-            if v.op is None:
+            if v.op is None or self.acts(v.op):
                 return False
-            pending += [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
+            length = _given_length(v.op)
+            pending += [length] if length else [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
         return True
+
+    def acts(self, op: Op) -> bool:
+        """Whether ``op`` runs effects, so that it must not run while the function is staged."""
+        if op not in self._acts:
+            inner = (self.acts(i) for region in op.regions for i in region.ops)
+            self._acts[op] = op.name == "effect" or any(inner)
+        return self._acts[op]
 
     def concrete(self, x: Any) -> Any:
         """``x`` as a concrete number, specialising on it (with a guard) if it is symbolic."""
@@ -255,6 +269,8 @@ class Stage:
                 pending.pop()
             elif v.op is None:
                 varying[v] = not isinstance(v, Const)
+            elif self.acts(v.op):
+                varying[v] = True
             else:
                 operands = [*v.op.args, *(f for r in v.op.regions for f in free_values(r))]
                 if any(varying.get(a, False) for a in operands):
@@ -359,6 +375,13 @@ def guarded(error: Exception) -> Exception:
     """An error that a recorded operation raised; the tape holds only for calls that raise it too."""
     error.__gradsmith_guarded__ = True  # type: ignore[attr-defined]
     return error
+
+
+def _given_length(op: Op) -> Value | None:
+    """The length of an axis that an operation gives its result, whatever its elements are."""
+    if op.name == "dim" and (made := op.args[0].op) is not None and made.name in ("reshape", "full", "broadcast_to"):
+        return made.args[1 + op.attrs["axis"]]
+    return None
 
 
 def check_array(x: np.ndarray) -> None:
