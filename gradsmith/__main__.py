@@ -1,0 +1,6 @@
+"""``python -m gradsmith``."""
+
+from gradsmith.cli import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())
