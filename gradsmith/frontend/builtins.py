@@ -6,7 +6,6 @@ import copy
 import functools
 import operator
 import types
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -466,14 +465,6 @@ def _str(stage: Stage, x: Any = "", spec: str = "") -> Any:
 
 
 _BUILTINS[repr] = lambda stage, x: objects.format_pieces([(x, 114, "")])
-
-
-@_staged(print)
-def _print(stage: Stage, *args: Any, **kwargs: Any) -> None:
-    warnings.warn(
-        f"print() at {stage.loc} is skipped: a compiled derivative does not print; print inside the undifferentiated function",
-        stacklevel=2,
-    )
 
 
 def _operator(symbol: str) -> Callable[..., Any]:

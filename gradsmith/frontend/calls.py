@@ -18,7 +18,7 @@ import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, objects, outside
+from gradsmith.frontend import catalogue, effects, objects, outside
 from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import Code, Frame, StagedFunction, compiled
 from gradsmith.frontend.heap import Slot
@@ -41,6 +41,8 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
     builtin = staged_builtins.find(f)
     if builtin is not None:
         return builtin(stage, *args, **kwargs)
+    if isinstance(f, types.MethodType) and (acting := effects.bound(f)) is not None:
+        return acting(stage, *args, **kwargs)
     if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list | dict | set) and type(f.__self__) in (list, dict, set):
         return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
     implementation = _library(f)
