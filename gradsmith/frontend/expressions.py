@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import calls, flow, objects
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
@@ -92,7 +93,7 @@ def store_name(name: str, scope: Scope) -> Callable[[Frame, Any], None]:
     if name in scope.globals_declared or (name in scope.nonlocals and scope.depth_of(name) is None):
 
         def refuse(frame: Frame, value: Any) -> None:
-            raise unsupported(ast.Name(name), scope, f"assigning the variable {name!r} of an outer scope")
+            raise UnsupportedCode(f"assigning the variable {name!r} of an outer scope cannot be staged")
 
         return refuse
     depth = scope.depth_of(name) or 0

@@ -148,7 +148,19 @@ def setitem(x: Array, key: Any, v: Any) -> None:
         value = ir.index(value, ["i"] + [":"] * (value.ndim - 1), [0])
     if all(e == ":" for e in index.spec) and value is x.value:
         return
+    if value.ndim:
+        _check_broadcast(value, index.read(x.value))
     st.current().write_array(x, index.write(x.value, value))
+
+
+def _check_broadcast(value: Value, place: Value) -> None:
+    """Checked apart from the write, which may turn out not to be needed when only a derivative is asked for."""
+    lengths = ir.shape(value), ir.shape(place)[place.ndim - value.ndim :]
+    for n, m in zip(*lengths, strict=True):
+        if n is not m:
+            fits = ir.emit("or", ir.elementwise("eq", n, m), ir.elementwise("eq", n, 1))
+            message = "could not broadcast an input array of length {} into {} elements"
+            st.current().check(Scalar(fits, weak=True), ValueError, message, Scalar(n, weak=True), Scalar(m, weak=True))
 
 
 def view(

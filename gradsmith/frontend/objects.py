@@ -241,7 +241,7 @@ def _library_type(cls: type) -> bool:
 def _symbolic_attribute(stage: Stage, x: Any, name: str) -> Any:
     from gradsmith.frontend import catalogue
 
-    catalogue.find(None)  # loads the catalogue
+    catalogue.load()
     if name == "__class__":
         return python_type(x)
     if isinstance(x, Scalar) and x.weak:
@@ -306,13 +306,13 @@ def length(stage: Stage, x: Any) -> Any:
         return Scalar(ir.emit("seq_len", x[0].seq), weak=True)
     if hasattr(x, "staged_length"):
         return x.staged_length()
+    if isinstance(x, Scalar):
+        raise TypeError(f"object of type {type_name(x)!r} has no len()")
     method = getattr(type(x), "__len__", None)
     if isinstance(method, types.FunctionType):
         from gradsmith.frontend.calls import call
 
         return call(stage, method, [x], {})
-    if isinstance(x, Scalar):
-        raise TypeError(f"object of type {type_name(x)!r} has no len()")
     return len(x)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import types
 from functools import lru_cache
 
-from gradsmith.errors import SourceUnavailable
+from gradsmith.errors import SourceUnavailable, UnsupportedCode
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 
@@ -17,6 +18,8 @@ def function_node(code: types.CodeType) -> FunctionNode:
 
     Raises :class:`~gradsmith.errors.SourceUnavailable` when the source cannot be read or is not that of ``code``.
     """
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise UnsupportedCode(f"the coroutine {code.co_name!r} (async def) cannot be staged")
     linecache.checkcache(code.co_filename)
     lines = tuple(linecache.getlines(code.co_filename))
     where = f"{code.co_name!r} ({code.co_filename}:{code.co_firstlineno})"
@@ -105,7 +108,9 @@ def _belongs(node: FunctionNode, code: types.CodeType) -> bool:
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     names |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
     names |= set(params) | _statement_names(node)
-    used = {n for n in (*code.co_names, *code.co_varnames) if not n.startswith((".", "_"))}
+    used = {n for n in (*code.co_names, *code.co_varnames) if not n.startswith((".", "_", "@"))}
+    if any(n.startswith("@py") for n in code.co_varnames):
+        names |= {"AssertionError", "locals"}  # pytest has rewritten the assert statements
     if not used <= names:
         return False
     numbers = {repr(n.value) for n in ast.walk(node) if isinstance(n, ast.Constant)}
@@ -119,7 +124,7 @@ def _statement_names(node: ast.AST) -> set[str]:
     """Names bound by statements other than assignment."""
     names: set[str] = set()
     for n in ast.walk(node):
-        if isinstance(n, ast.FunctionDef | ast.ClassDef):
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(n.name)
         elif isinstance(n, ast.alias):
             names.update(n.name.split("."))

@@ -10,7 +10,16 @@ from gradsmith.errors import MissingRule
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold, operand
 from gradsmith.frontend.catalogue import implements
-from gradsmith.frontend.catalogue.operands import axis_index, deliver, most, product, refuse, size
+from gradsmith.frontend.catalogue.operands import (
+    axis_index,
+    deliver,
+    equal,
+    holds,
+    most,
+    product,
+    refuse,
+    size,
+)
 from gradsmith.frontend.catalogue.shaping import diagonal_axes, diagonal_indices
 from gradsmith.frontend.values import Scalar, fresh, number_or_array, result_dtype
 from gradsmith.ir import builder as ir
@@ -26,6 +35,17 @@ def _pair(a: Any, b: Any) -> tuple[Value, Value]:
     return st.as_value(a, common), st.as_value(b, common)
 
 
+def _check_equal(n: Value, m: Value, message: str) -> None:
+    """Checked apart from the operation, which may turn out not to be needed when only a derivative is asked for."""
+    st.current().check(holds(equal(n, m)), ValueError, message, n, m)
+
+
+def _product(x: Value, y: Value) -> Value:
+    message = "matmul: the last axis of the first operand and the rows of the second differ in length: {} and {}"
+    _check_equal(ir.shape(x)[-1], ir.shape(y)[0 if y.ndim == 1 else -2], message)
+    return ir.emit("matmul", x, y)
+
+
 @implements(np.matmul)
 def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, **options: Any) -> Any:
     x, y = _pair(x1, x2)
@@ -34,7 +54,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, dtype: Any = None, **options
             raise ValueError(f"matmul: Input operand {k} does not have enough dimensions (has 0)")
     if dtype is not None:
         x, y = ir.cast(x, st.static(dtype)), ir.cast(y, st.static(dtype))
-    return deliver(ir.emit("matmul", x, y), out, "matmul")
+    return deliver(_product(x, y), out, "matmul")
 
 
 @implements(np.dot, method="dot")
@@ -43,7 +63,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if x.ndim == 0 or y.ndim == 0:
         return deliver(fold("mul", [x, y]), out, "dot")
     if y.ndim <= 2:
-        return deliver(ir.emit("matmul", x, y), out, "dot")
+        return deliver(_product(x, y), out, "dot")
     return deliver(_contracted(x, y, [x.ndim - 1], [y.ndim - 2]), out, "dot")
 
 
@@ -141,6 +161,8 @@ def _contracted(x: Value, y: Value, axes_x: list[int], axes_y: list[int]) -> Val
     x, y = ir.transpose(x, [*free_x, *axes_x]), ir.transpose(y, [*axes_y, *free_y])
     dims_x, dims_y = ir.shape(x), ir.shape(y)
     n, m = len(free_x), len(axes_y)
+    for a, b in zip(dims_x[n:], dims_y, strict=False):
+        _check_equal(a, b, "shape-mismatch for sum: axes of lengths {} and {}")
     if (n, m, len(free_y)) != (1, 1, 1):
         x = ir.reshape(x, [product(dims_x[:n]), product(dims_x[n:])])
         y = ir.reshape(y, [product(dims_y[:m]), product(dims_y[m:])])
