@@ -7,6 +7,19 @@ array([0.        , 0.90929743])
 """
 
 from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp, vmap
+from gradsmith.control import (
+    checkpoint,
+    custom_jvp,
+    custom_vjp,
+    define_rule,
+    forward_mode,
+    hook,
+    host,
+    ignore_derivatives,
+    reverse_mode,
+    stop_gradient,
+    zero,
+)
 from gradsmith.errors import (
     GradsmithError,
     GradsmithWarning,
@@ -31,17 +44,28 @@ __all__ = [
     "Tape",
     "TapeMismatch",
     "UnsupportedCode",
+    "checkpoint",
+    "custom_jvp",
+    "custom_vjp",
+    "define_rule",
     "derivative",
+    "forward_mode",
     "grad",
     "hessian",
+    "hook",
+    "host",
     "hvp",
+    "ignore_derivatives",
     "jacobian",
     "jit",
     "jvp",
     "record",
+    "reverse_mode",
+    "stop_gradient",
     "tree_map",
     "value_and_grad",
     "vjp",
     "vmap",
+    "zero",
 ]
 __version__ = "0.1.0"

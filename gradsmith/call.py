@@ -22,8 +22,10 @@ from gradsmith.backends import effects, native, python
 from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
 from gradsmith.explain import recomputation
 from gradsmith.frontend import recording
+from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
+from gradsmith.frontend import rules
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
 from gradsmith.frontend.values import Array, Cell, Scalar
@@ -149,6 +151,12 @@ class Cache:
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
         self._found: dict[Any, list[Specialisation]] = {}
         self._lock = threading.RLock()
+        rules.listen(self)
+
+    def clear(self) -> None:
+        """Forget what was compiled."""
+        self._found = {}
+        self.fast = None
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for these arguments."""
@@ -459,6 +467,8 @@ def _builder(leaves: list[Any], structure: tree.Tree, symbolic: list[int]) -> tu
 def deep_recursion() -> Any:
     """Room for staging: one call of the user's takes several frames of the stager's."""
     limit = sys.getrecursionlimit()
+    if limit < _STAGING_DEPTH:
+        st.recursion_limit = limit
     sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
     try:
         yield

@@ -18,7 +18,7 @@ import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, effects, objects, outside
+from gradsmith.frontend import catalogue, effects, objects, outside, rules
 from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import Code, Frame, StagedFunction, compiled
 from gradsmith.frontend.heap import Slot
@@ -36,8 +36,15 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
         return call_staged(f, args, kwargs)
     if isinstance(f, objects.Method):
         return _implementation(stage, f.implementation, [f.owner, *args], kwargs)
-    if hasattr(f, "__gradsmith_call__"):
+    if hasattr(f, "__gradsmith_call__") and not isinstance(f, type):
         return f.__gradsmith_call__(stage, args, kwargs)
+    if (rule := rules.find(f)) is not None:
+        return rules.call(stage, rule, args, kwargs)
+    return call_without_rule(stage, f, args, kwargs)
+
+
+def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The call of a function that the user has given no rule (or whose rule does not matter here)."""
     builtin = staged_builtins.find(f)
     if builtin is not None:
         return builtin(stage, *args, **kwargs)
@@ -54,7 +61,7 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
 def enter(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The call of a function under differentiation: staged from its source, or run by Python on the tape."""
     staged = isinstance(f, StagedFunction | objects.Method) or hasattr(f, "__gradsmith_call__")
-    if stage.engine == "tape" and not staged and staged_builtins.find(f) is None and _library(f) is None:
+    if stage.engine == "tape" and not staged and rules.find(f) is None and staged_builtins.find(f) is None and _library(f) is None:
         from gradsmith.frontend import recording
 
         return recording.run(stage, f, args, kwargs)

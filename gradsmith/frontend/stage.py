@@ -71,6 +71,9 @@ class Stage:
         self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
         self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
         self.writes_arguments = False  # a function under differentiation writes its arguments
+        self.compares_arrays = False  # what is computed depends on whether two names stand for one array
+        self.rules: dict[Any, int] = {}  # derivative rules that are being staged, and how often inside themselves
+        self.ignoring: list[Any] = []  # blocks without derivatives around the present place
         self.duplications = 0  # branches with their continuation staged twice, around the present place
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first

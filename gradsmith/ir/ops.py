@@ -62,7 +62,7 @@ operation           meaning
                     region 0 → cotangents of the operands attrs ``wrt``; no derivative reaches other operands
                     ``pushforward``: operands, tangents of the operands ``wrt`` → results, tangents of the inexact results.
                     attrs ``body``: a mode for which no region is given differentiates region 0. attrs ``checkpoint``: no rule;
-                    the backward sweep runs region 0 again. attrs ``name``: for messages. A derivative turns a call with a pullback
+                    the backward sweep runs region 0 again. attrs ``function``: its name. A derivative turns a call with a pullback
                     into one of ``forward``: attrs ``residuals`` of its last results are the residuals
 ==================  ==================================================================================================
 """

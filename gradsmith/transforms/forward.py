@@ -149,7 +149,7 @@ class _Forward:
             tangents = [t or zeros_like(r) for r, t in zip(results, found, strict=True) if r.type.inexact]
             block.results = [*results, *tangents]
         operands = [*args, *(d for d in dots if d is not None)]
-        new = self.b.emit_control("call", operands, [block], checkpoint=True, name=op.attrs.get("name", ""))
+        new = self.b.emit_control("call", operands, [block], checkpoint=True, function=op.attrs["function"])
         return new.results[: len(op.results)], new.results[len(op.results) :]
 
     # Control flow -----------------------------------------------------------------------------------------------------

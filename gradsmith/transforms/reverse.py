@@ -170,6 +170,8 @@ class _Reverse:
 
     def _call(self, frame: Frame, op: Op, adjoints: Adjoints) -> None:
         wanted = [k for k, a in enumerate(op.args) if a in self.active]
+        if not wanted:
+            return
         if "wrt" not in op.attrs:
             parts = self._recomputed(op, wanted, adjoints)
         else:
@@ -293,9 +295,11 @@ class _Reverse:
 
 def check_declared(op: Op, active: Iterable[int]) -> None:
     """A derivative reaches a call with a rule through its declared operands only."""
+    name = op.attrs["function"]
+    if op.attrs.get("exhausted"):
+        raise errors.NotDifferentiable(f"a derivative of higher order than the rule of {name}, which calls it, provides ({op.loc})")
     for k in active:
         if k not in op.attrs["wrt"]:
-            name = op.attrs.get("name", "a function")
             raise errors.NotDifferentiable(
                 f"{name} has a derivative rule that does not cover {op.args[k].name or 'a value'}, which depends on the "
                 "inputs: pass it as an argument (not in nondiff_argnums), or keep the derivative away with stop_gradient"
@@ -321,7 +325,7 @@ def add_pullback(op: Op) -> None:
     own = [r for r in op.results if r.type.inexact]
     given = [Value(r.type, f"{r.name}_bar" if r.name else "") for r in own]
     with b:
-        if "pushforward" in op.attrs:
+        if "pushforward" in op.attrs and not op.attrs.get("body"):
             zeros = [emit("cast", zeros_like(params[k]), dtype=params[k].dtype) for k in op.attrs["wrt"]]
             linear = range(len(params), len(params) + len(zeros))
             results, pullback = vjp(b, op.regions[op.attrs["pushforward"]], [*params, *zeros], linear)
