@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradsmith.backends import host
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend.heap import Heap, Slot
 from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, fresh, is_weak
@@ -100,7 +101,7 @@ class Stage:
         if array.dtype.kind not in "biufc":
             raise TypeError(f"{name}: cannot stage an array of dtype {array.dtype}")
         value = Value(ArrayType(array.dtype if not is_weak(argument) else _weak_dtype(argument), array.ndim), name)
-        self.known[value] = argument
+        self.known[value] = host.exact(argument, value.type)
         if data and value.type.inexact:
             self.data.add(value)
         if isinstance(argument, np.ndarray):
