@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gradsmith.frontend import builtins as staged
-from gradsmith.frontend import control, hosted, rules
+from gradsmith.frontend import control, hosted, recording, rules
 from gradsmith.frontend.calls import call as staged_call
 from gradsmith.frontend.control import zero
+from gradsmith.frontend.replacements import holds_recorded
 from gradsmith.frontend.stage import Stage
 
 __all__ = [
@@ -42,7 +43,7 @@ class _Wrapped:
         functools.update_wrapper(self, f, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.f(*args, **kwargs)
+        return _recorded(self, args, kwargs) if _on_tape(args, kwargs) else self.f(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -63,6 +64,18 @@ class _Wrapped:
         if bound.kwargs:
             raise TypeError(f"{self.name} has a derivative rule and keyword-only arguments; rules take positional arguments")
         return list(bound.args)
+
+
+def _on_tape(args: Any, kwargs: Any = None) -> bool:
+    """Whether Python runs a function for the tape, and the call has recorded values."""
+    recorder = recording.active()
+    return recorder is not None and recorder.live and holds_recorded([args, kwargs or {}])
+
+
+def _recorded(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    recorder = recording.active()
+    assert recorder is not None
+    return recorder.call(f, args, kwargs)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -214,14 +227,13 @@ def stop_gradient(x: Any) -> Any:
     >>> gs.grad(lambda x: x * gs.stop_gradient(x))(3.0)
     3.0
     """
-    return x
+    return _recorded(stop_gradient, (x,), {}) if _on_tape(x) else x
 
 
 class ignore_derivatives:
     """``with ignore_derivatives():`` – what is computed inside is a constant for every derivative outside.
 
-    That holds for all that the block leaves behind: names that it assigns, elements, attributes. An array that exists
-    already and is written inside becomes constant as a whole.
+    An array that exists already and is written inside becomes constant as a whole.
 
     >>> import numpy as np
     >>> import gradsmith as gs
@@ -234,10 +246,15 @@ class ignore_derivatives:
     """
 
     def __enter__(self) -> ignore_derivatives:
+        recorder = recording.active()
+        if recorder is not None and recorder.live:
+            _enter(recorder.stage, self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        pass
+        recorder = recording.active()
+        if recorder is not None and recorder.live:
+            _exit(recorder.stage, self)
 
 
 # ---- the way back ---------------------------------------------------------------------------------------------------
@@ -256,7 +273,7 @@ def hook(x: Any, fn: Callable[[Any], Any]) -> Any:
     >>> gs.grad(lambda x: gs.hook(x, lambda g: np.clip(g, -1.0, 1.0)) ** 2)(3.0)
     1.0
     """
-    return x
+    return _recorded(hook, (x, fn), {}) if _on_tape(x) else x
 
 
 class checkpoint(_Wrapped):
@@ -288,7 +305,7 @@ class forward_mode(_Wrapped):
     ...         x = x - 0.001 * x**2
     ...     return x
     >>> round(gs.grad(lambda x: gs.forward_mode(decay)(x) ** 2)(1.0), 4)
-    0.2498
+    0.2496
     """
 
     def __gradsmith_call__(self, stage: Stage, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -368,6 +385,8 @@ def _made(cls: type) -> Callable[..., Any]:
 
 for _cls in (custom_vjp, custom_jvp, checkpoint, forward_mode, reverse_mode, host):
     staged.register(_cls, _made(_cls))
+for _method in (custom_vjp.defvjp, custom_jvp.defjvp):
+    staged.register(_method, lambda stage, *args, _method=_method, **kwargs: _method(*args, **kwargs))
 staged.register(stop_gradient, lambda stage, x: control.detached(x))
 staged.register(hook, _hook)
 staged.register(ignore_derivatives.__enter__, _enter)

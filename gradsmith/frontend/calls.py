@@ -27,6 +27,7 @@ from gradsmith.frontend.stage import Stage, current
 from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
 
 MAX_DEPTH = 900
+MAX_REGIONS = 100  # run-time conditions around one another: a recursion that they end
 MAX_CALLS = 200_000
 
 
@@ -37,6 +38,8 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
     if isinstance(f, objects.Method):
         return _implementation(stage, f.implementation, [f.owner, *args], kwargs)
     if hasattr(f, "__gradsmith_call__") and not isinstance(f, type):
+        if isinstance(f, types.MethodType):
+            return call(stage, f.__func__, [f.__self__, *args], kwargs)
         return f.__gradsmith_call__(stage, args, kwargs)
     if (rule := rules.find(f)) is not None:
         return rules.call(stage, rule, args, kwargs)
@@ -352,7 +355,7 @@ def _run(
 ) -> Any:
     stage = frame.stage
     stage.calls += 1
-    if len(stage.frames) >= MAX_DEPTH:
+    if len(stage.frames) >= MAX_DEPTH or stage.depth >= MAX_REGIONS:
         raise RecursionError(
             f"maximum recursion depth exceeded while staging {code.name!r}: a recursion whose end is decided by run-time values "
             "has no end while staging; write it as a loop"

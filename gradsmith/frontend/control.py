@@ -21,9 +21,10 @@ from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, Symbolic, contains_symbolic, fresh, is_number, next_birth
 from gradsmith.ir import builder as ir
-from gradsmith.ir.program import Block, Const, Input, Value, free_values
-from gradsmith.ir.types import SeqType
+from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
+from gradsmith.ir.types import ArrayType, SeqType
 from gradsmith.transforms.activity import defined_inside
+from gradsmith.transforms.edit import replace_values, rewrite_ops
 from gradsmith.transforms.expand import bind, close
 
 
@@ -185,14 +186,15 @@ class _Result:
             out.append(ir.cast(found, value.dtype))
         return out
 
-    def tangents(self, x: Any, name: str) -> list[Value]:
-        """The Values of the tangents that a rule returned."""
+    def tangents(self, x: Any, primals: Sequence[Value], name: str) -> list[Value]:
+        """The Values of the tangents that a rule returned with the result ``primals``."""
         leaves = [None] * len(self.leaves)
         if not _is_zero(x):
             leaves = _leaves_up_to(self.structure, x, f"the tangent of {name}")
         out = []
-        for k in self.inexact():
-            value = self.leaves[k].value
+        for k, value in zip(self.symbolic, primals, strict=True):
+            if not value.type.inexact:
+                continue
             out.append(ir.zeros_like(value) if _is_zero(leaves[k]) else derive._like(leaves[k], value, "tangent"))
         return out
 
@@ -263,7 +265,8 @@ def _stage_jvp(stage: Stage, name: str, jvp: Jvp, arguments: _Arguments, result:
 
     def run() -> list[Value]:
         found, tangent = jvp(arguments.args, arguments.tangents(params))
-        return [*result.same(found, f"the value in the rule of {name}"), *result.tangents(tangent, name)]
+        primals = result.same(found, f"the value in the rule of {name}")
+        return [*primals, *result.tangents(tangent, primals, name)]
 
     pushforward, values = stage_region(stage, run, params)
     pushforward.results = values
@@ -541,38 +544,30 @@ def _detached_leaf(x: Any) -> Any:
 
 
 class Ignoring:
-    """A ``with ignore_derivatives()`` block that is being staged."""
+    """A ``with ignore_derivatives()`` block that is being staged or recorded."""
 
     def __init__(self, stage: Stage, manager: Any):
-        self.stage = stage
         self.manager = manager
-        self.mark = stage.heap.mark()
-        self.birth = next_birth()
+        self.stage = stage
         self.block = stage.builder.block
         self.start = len(self.block.ops)
 
     def leave(self) -> None:
-        """Take the derivative from whatever was computed inside and is still reachable."""
-        stage = self.stage
-        own = {r for op in self.block.ops[self.start :] for r in op.results}
-        for slot, value in stage.heap.written(self.mark).items():
-            new = self._without(value, own)
-            if new is not value:
-                stage.heap.write(slot, new)
+        """Let what was emitted inside compute with constants, so that none of it carries a derivative."""
+        inside = Block((), self.block.ops[self.start :])
+        del self.block.ops[self.start :]
+        outside = [v for v in free_values(inside) if isinstance(v.type, ArrayType) and v.type.inexact]
+        replace_values(inside, {v: ir.emit("detach", v) for v in outside})
+        rewrite_ops(inside, _detach_elements)
+        self.block.ops += inside.ops
 
-    def _without(self, x: Any, own: set[Value]) -> Any:
-        if isinstance(x, Value):
-            return ir.emit("detach", x) if x in own and x.type.inexact else x
-        if isinstance(x, Scalar):
-            return Scalar(ir.emit("detach", x.value), x.weak) if x.value in own and x.value.type.inexact else x
-        if isinstance(x, Array) and x.cell.birth > self.birth:
-            self.stage.heap.write(Slot("cell", x.cell), self._without(x.cell.value, own))
-        if isinstance(x, tuple | list | dict):
-            items = x.values() if isinstance(x, dict) else x
-            new = [self._without(y, own) for y in items]
-            if all(a is b for a, b in zip(items, new, strict=True)):
-                return x
-            if isinstance(x, dict):
-                return self.stage.heap.born(dict(zip(x, new, strict=True)))
-            return type(x)._make(new) if hasattr(x, "_fields") else self.stage.heap.born(type(x)(new))
-        return x
+
+def _detach_elements(op: Op) -> list[Op] | None:
+    """Elements that are read from a sequence, which itself has no constant version."""
+    if op.name not in ("seq_get", "seq_pop", "seq_stack") or not op.results[-1].type.inexact:
+        return None
+    old = op.results[-1]
+    constant = Op("detach", [Value(old.type, old.name, op)], {}, (), (), op.loc)
+    op.results[-1] = constant.args[0]
+    constant.results, old.op = [old], constant
+    return [op, constant]
