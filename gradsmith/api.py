@@ -6,6 +6,7 @@ Arguments may be floats, ints, arrays, and any nesting of tuples, lists, dicts, 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,10 +20,15 @@ from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import contains_symbolic
 
 ArgNums = int | str | Sequence[int | str]
+_NOT_GIVEN: Any = object()
 
 
 class Compiled:
     """A function made from another: its derivative, or itself compiled. Compiled on the first call with given types.
+
+    ``out=`` takes an array, or a structure of arrays like the result, that the result is written to and that is returned.
+    Numbers in the result stay numbers; where it has one, ``out`` holds None. (A parameter of the function named ``out`` is
+    the function's.)
 
     ``source(*args)``, ``program(*args)`` and ``explain(*args)`` show what a call with these arguments runs.
     """
@@ -43,22 +49,38 @@ class Compiled:
                 return emit(stage, args, kwargs)
 
         self._emit = emit_of_root
+        self._own_out = _has_parameter(f, "out")
         self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None), engine)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = _NOT_GIVEN, **kwargs: Any) -> Any:
+        if out is not _NOT_GIVEN:
+            return self._call_with_out(args, kwargs, out)
         fast = self._cache.fast
         if fast is not None and not kwargs:
-            out = fast(*args)
-            if out is not NotImplemented:
-                return out
+            result = fast(*args)
+            if result is not NotImplemented:
+                return result
+        return self._call(args, kwargs, None)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         recorder = recording.active()
-        if recorder is not None and recorder.live and contains_symbolic((self.__wrapped__, args, kwargs)):
-            return recorder.transform(self._emit, args, kwargs)
-        return self._cache.call(args, kwargs)
+        if recorder is not None and recorder.live and contains_symbolic((self.__wrapped__, args, kwargs, out)):
+            return recorder.transform(self.__gradsmith_call__, args, kwargs if out is None else {**kwargs, "out": out})
+        return self._cache.call(args, kwargs, out)
+
+    def _call_with_out(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        if self._own_out:
+            return self._call(args, {**kwargs, "out": out}, None)
+        return self._call(args, kwargs, out)
 
     def __gradsmith_call__(self, stage: Stage, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The call inside a function that is being staged."""
-        return self._emit(stage, list(args), kwargs)
+        out = None
+        if "out" in kwargs and not self._own_out:
+            kwargs = dict(kwargs)
+            out = kwargs.pop("out")
+        result = self._emit(stage, list(args), kwargs)
+        return result if out is None else derive.write_result(stage, result, out)
 
     def __repr__(self) -> str:
         return f"<gradsmith {self.__name__}>"
@@ -85,6 +107,13 @@ class Compiled:
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What of a call runs natively, what calls back into NumPy, what is stored for the reverse pass, compile time."""
         return explain(self._specialisation(args, kwargs))
+
+
+def _has_parameter(f: Callable[..., Any], name: str) -> bool:
+    try:
+        return name in inspect.signature(f).parameters
+    except (TypeError, ValueError):  # of some builtins
+        return False
 
 
 def _names(argnums: ArgNums) -> tuple[list[int | str], bool]:

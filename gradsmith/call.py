@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith import tree
+from gradsmith import forms, tree
 from gradsmith.backends import effects, native, python
 from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
 from gradsmith.explain import recomputation
@@ -30,6 +30,7 @@ from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
 from gradsmith.frontend.values import Array, Cell, Scalar
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
+from gradsmith.results import Places, Result
 from gradsmith.transforms.expand import expand
 from gradsmith.transforms.simplify import simplify
 from gradsmith.transforms.simplify.dce import remove_dead
@@ -87,19 +88,19 @@ class Specialisation:
     dynamic: list[int]  # which leaves of the call are passed
     captures: list[Capture]
     holds: Callable[[], bool]  # whether the assumptions still hold
-    build: Callable[[Any], Any]  # the user's result from what the entry returns
-    direct: bool  # the entry's result is the user's result
+    result: Result  # the user's result, made of what the entry returns
     staging_seconds: float
     compile_seconds: float
     kept: list[Any]  # objects that the key or the assumptions know by identity
     written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them last
     writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
     recorded: bool  # whether Python ran (parts of) the function
+    compares: bool  # whether it matters which arguments are the same array
     effects: bool  # whether it does more than compute its result
     recomputed: list[str]  # what checkpoints do not store, in words
 
-    def __call__(self, leaves: Sequence[Any]) -> Any:
-        """The result, or NotImplemented when this specialisation does not fit."""
+    def __call__(self, leaves: Sequence[Any], out: Any = None) -> Any:
+        """The result, in the arrays of ``out`` if given, or NotImplemented when this specialisation does not fit."""
         if not self.holds():
             return NotImplemented
         values = [leaves[k] for k in self.dynamic]
@@ -110,10 +111,28 @@ class Specialisation:
             values += [c.read() for c in self.captures]
         if self.writes:
             _check_overlap(values)
-        out = self.entry(*values)
-        if out is NotImplemented:
-            return out
-        return self.build(self._write_back(out, leaves) if self.written else out)
+        if out is not None:
+            return self.into(out, values, leaves)
+        found = self.entry(*values)
+        if found is NotImplemented:
+            return found
+        return self.result.build(self._write_back(found, leaves) if self.written else found)
+
+    def into(self, out: Any, values: list[Any], leaves: Sequence[Any] = ()) -> Any:
+        """The result in the arrays of ``out``, for the arguments of the entry."""
+        places = out if isinstance(out, Places) and out.result is self.result else self.result.places(out)
+        found = self._filled(places, values)
+        if found is NotImplemented:
+            return found
+        if self.written:
+            found = self._write_back(found, leaves)
+        return places.complete(found if len(places.arrays) != 1 else (found,))
+
+    def _filled(self, places: Places, values: list[Any]) -> Any:
+        """What the entry returns; native code writes into the places that fit."""
+        if type(self.entry) is not types.BuiltinFunctionType:
+            return self.entry(*values)
+        return self.entry(*values, *places.arrays, *[None] * len(self.written))
 
     def _write_back(self, out: Any, leaves: Sequence[Any]) -> Any:
         """Write what the function wrote into its arguments; returns the entry's other results."""
@@ -149,6 +168,7 @@ class Cache:
         self.backend = backend
         self.engine = engine  # who reads the function; "auto" becomes "tape" when the source cannot be used
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
+        self.by_form: Callable[..., Any] | None = None  # tried next: by the structure of the last call, without walking it
         self._found: dict[Any, list[Specialisation]] = {}
         self._lock = threading.RLock()
         rules.listen(self)
@@ -156,38 +176,42 @@ class Cache:
     def clear(self) -> None:
         """Forget what was compiled."""
         self._found = {}
-        self.fast = None
+        self.fast = self.by_form = None
 
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result for these arguments."""
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:
+        """The result for these arguments, in the arrays of ``out`` if given."""
+        if self.by_form is not None:
+            found = self.by_form((args, kwargs), out)
+            if found is not NotImplemented:
+                return found
         with effects.Execution():
-            return self._call(args, kwargs)
+            return self._call(args, kwargs, out)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:
         key, leaves, structure = signature(args, kwargs)
-        out = self._try(key, leaves)[1]
-        if out is not NotImplemented:
-            return out
+        found = self._try(key, leaves, out)[1]
+        if found is not NotImplemented:
+            return found
         with self._lock:
-            out = self._try(key, leaves)[1]  # another thread may have compiled it by now
-            if out is not NotImplemented:
-                return out
+            found = self._try(key, leaves, out)[1]  # another thread may have compiled it by now
+            if found is not NotImplemented:
+                return found
             s = self._stage(leaves, structure)
             # kept before it runs: a call that raises an error is compiled once all the same
             self._found[key] = [s, *self._found.get(key, ())][:_MAX_VARIANTS]
-            self._set_fast(s, args, kwargs, structure)
-            out = s(leaves)
-            if out is NotImplemented:
+            self._set_fast(s, args, kwargs, leaves, structure)
+            found = s(leaves, out)
+            if found is NotImplemented:
                 raise RuntimeError(
                     f"{self.name}: what the function reads from outside changed while it was compiled; call it again"
                 )
-        return out
+        return found
 
-    def _try(self, key: Any, leaves: Sequence[Any]) -> tuple[Specialisation | None, Any]:
+    def _try(self, key: Any, leaves: Sequence[Any], into: Any = None) -> tuple[Specialisation | None, Any]:
         """The first specialisation of ``key`` that fits, and its result; NotImplemented if there is none."""
         for s in self._found.get(key, ()):
             try:
-                out = s(leaves)
+                out = s(leaves, into)
             except Exception:
                 if not s.recorded:
                     raise
@@ -208,10 +232,20 @@ class Cache:
         assert s is not None, "a call was served by no specialisation"
         return s
 
-    def _set_fast(self, s: Specialisation, args: tuple[Any, ...], kwargs: dict[str, Any], structure: tree.Tree) -> None:
+    def _set_fast(
+        self,
+        s: Specialisation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        structure: tree.Tree,
+    ) -> None:
+        self.fast = self.by_form = None
+        if s.writes or s.effects or s.compares:
+            return
+        self.by_form = _by_form(s, leaves, structure)
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
-        if not flat or not s.direct or s.captures or s.writes or s.effects:
-            self.fast = None
+        if not flat or not s.result.direct or s.captures:
             return
         entry, holds = s.entry, s.holds
         if s.recorded:
@@ -248,7 +282,6 @@ class Cache:
         simplified = time.perf_counter()
         entry = _compiler(self.backend)(program)
         done = time.perf_counter()
-        build, direct = _builder(staged.leaves, staged.structure, staged.symbolic)
         generators = any(is_generator(leaves[k]) for k in staged.dynamic)
         return Specialisation(
             program,
@@ -256,14 +289,14 @@ class Cache:
             staged.dynamic,
             captures,
             _holds(stage.assumptions),
-            build,
-            direct,
+            Result(staged.leaves, staged.structure, staged.symbolic),
             simplified - begin,
             done - simplified,
             [leaves[k] for k in range(len(leaves)) if k not in staged.dynamic],
             [target for target, _ in staged.written],
             bool(staged.written) or stage.writes_arguments,
             stage.recorded,
+            stage.compares_arrays,
             generators or any(op.name == "effect" for op in block.walk()),
             recomputed,
         )
@@ -444,23 +477,36 @@ def holding(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> bool:
 _COMPARED = (int, float, complex, str, bytes, tuple, list, np.integer, np.bool_, np.dtype)
 
 
-def _builder(leaves: list[Any], structure: tree.Tree, symbolic: list[int]) -> tuple[Callable[[Any], Any], bool]:
-    """How to make the user's result from what the entry returns, and whether that is nothing at all."""
-    if len(symbolic) == 1 and tree.is_leaf(structure):
-        return (lambda out: out), True
-    if len(symbolic) > 1 and structure == tree.flatten(tuple(range(len(symbolic))))[1]:
-        return (lambda out: out), True
-    fixed = list(leaves)
-    for k in symbolic:
-        fixed[k] = None
+def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> Callable[..., Any] | None:
+    """A function from ((args, kwargs), out) to the result, or NotImplemented for calls that are not as the one before.
 
-    def build(out: Any) -> Any:
-        new = list(fixed)
-        for k, value in zip(symbolic, out if len(symbolic) != 1 else (out,), strict=True):
-            new[k] = value
-        return tree.unflatten(structure, new)
+    The entry itself checks the arguments that are passed to it; the others must be the very same objects.
+    """
+    read = forms.reader(structure)
+    if read is None:
+        return None
+    fixed = [(k, leaf) for k, leaf in enumerate(leaves) if k not in set(s.dynamic)]
+    captured = [c.read for c in s.captures]
+    entry, holds, dynamic, build, direct = s.entry, s.holds, s.dynamic, s.result.build, s.result.direct
+    run = _without_errors(entry, _always) if s.recorded else entry
 
-    return build, False
+    def call(both: Any, out: Any) -> Any:
+        found = read(both)
+        if found is None or not holds():
+            return NotImplemented
+        if fixed:
+            for k, leaf in fixed:
+                if found[k] is not leaf:
+                    return NotImplemented
+            found = [found[k] for k in dynamic]
+        if captured:
+            found += [read_captured() for read_captured in captured]
+        if out is not None:
+            return NotImplemented if s.recorded else s.into(out, found)
+        result = run(*found)
+        return result if direct or result is NotImplemented else build(result)
+
+    return call
 
 
 @contextmanager

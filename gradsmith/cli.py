@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument(
         "--at",
         required=True,
-        help='arguments of a call, such as "np.ones(3), n=5"; np, math and the module\'s names are known',
+        help='arguments of a call: "np.ones(3), n=5"; np, math and the names of the module are known',
     )
     source.add_argument(
         "--wrt",

@@ -16,7 +16,8 @@ import numpy as np
 import optree
 
 _NAMESPACE = "gradsmith"
-_registered: set[type] = set()
+#: registered classes: the names of their fields, or None if instances consist of the entries of their ``__dict__``
+fields: dict[type, list[str] | None] = {}
 
 # a dict is iterated in the order of its keys, so that is part of its structure; the manager must live to stay in force
 _ordered = optree.dict_insertion_ordered(True, namespace=_NAMESPACE)
@@ -29,7 +30,7 @@ def flatten(x: Any) -> tuple[list[Any], Tree]:
     """The leaves of ``x``, and the structure they came from. None is structure, not a leaf."""
     while True:
         leaves, tree = optree.tree_flatten(x, namespace=_NAMESPACE)
-        new = {type(leaf): leaf for leaf in leaves if type(leaf) not in _LEAVES and _is_structure(leaf)}
+        new = {type(leaf): leaf for leaf in leaves if type(leaf) not in ATOMS and _is_structure(leaf)}
         if not new:
             return leaves, tree
         for cls in new:
@@ -77,14 +78,15 @@ def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
     return unflatten(tree, out)
 
 
-_LEAVES = {float, int, bool, complex, str, bytes, np.ndarray, np.float64, np.float32, np.int64, types.FunctionType}
+#: classes whose instances are leaves without a closer look
+ATOMS = {float, int, bool, complex, str, bytes, np.ndarray, np.float64, np.float32, np.int64, types.FunctionType}
 _OPAQUE = frozenset(sys.stdlib_module_names) | {"numpy", "scipy", "gradsmith", "optree", "builtins"}
 
 
 def _is_structure(x: Any) -> bool:
     """Whether a leaf of optree's is structure here: a dataclass, or an object of a user's class that holds numbers."""
     cls = type(x)
-    if cls in _registered:
+    if cls in fields:
         return False
     if dataclasses.is_dataclass(cls):
         return True
@@ -96,7 +98,7 @@ def _is_structure(x: Any) -> bool:
 def _holds_numbers(x: Any, seen: set[int]) -> bool:
     if isinstance(x, float | complex | np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fc"):
         return True
-    if type(x) in _LEAVES or x is None or isinstance(x, type) or id(x) in seen:
+    if type(x) in ATOMS or x is None or isinstance(x, type) or id(x) in seen:
         return False
     seen.add(id(x))
     if isinstance(x, dict):
@@ -109,11 +111,11 @@ def _holds_numbers(x: Any, seen: set[int]) -> bool:
 
 def _register(cls: type) -> None:
     """Make instances of ``cls`` structure: their fields, or the entries of their ``__dict__``."""
-    fields = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else None
+    own = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else None
 
     def split(x: Any) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
-        names = tuple(fields if fields is not None else x.__dict__)
-        return [getattr(x, n) if fields is not None else x.__dict__[n] for n in names], names, names
+        names = tuple(own if own is not None else x.__dict__)
+        return [getattr(x, n) if own is not None else x.__dict__[n] for n in names], names, names
 
     def join(names: tuple[str, ...], children: Sequence[Any]) -> Any:
         new = object.__new__(cls)
@@ -122,4 +124,4 @@ def _register(cls: type) -> None:
         return new
 
     optree.register_pytree_node(cls, split, join, path_entry_type=optree.GetAttrEntry, namespace=_NAMESPACE)  # type: ignore[arg-type]
-    _registered.add(cls)
+    fields[cls] = own

@@ -13,6 +13,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
+from gradsmith.frontend import indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import NeedConcrete, Stage
@@ -189,7 +190,7 @@ def simplified(block: Block, inputs: Sequence[Input]) -> Block:
 def stand_in(value: Value, like: Any) -> Any:
     """A front-end value of the kind of ``like``."""
     if isinstance(like, Array | np.ndarray):
-        return fresh(value)
+        return fresh(value, like.contiguous if isinstance(like, Array) else like.flags.c_contiguous)
     return Scalar(value, is_weak(like))
 
 
@@ -307,6 +308,33 @@ def pullback(stage: Stage, f: Any, primals: Sequence[Any], cotangents: Any) -> t
     grads = back(seeds)
     new = [_cotangent(g, a, x) for g, a, x in zip(grads, sub.args, chosen.leaves, strict=True)]
     return tuple(chosen.structured(new))
+
+
+# ---- results in given arrays -------------------------------------------------------------------------------------------
+
+
+def write_result(stage: Stage, result: Any, out: Any) -> Any:
+    """Write the arrays of ``result`` to those of ``out``, which has its structure; returns ``out``, with numbers filled in."""
+    leaves, structure = tree.flatten(result)
+    places = matching_leaves("out", structure, leaves, out)
+    filled = [x if place is None else _written(stage, place, x) for place, x in zip(places, leaves, strict=True)]
+    return out if all(isinstance(p, Array | np.ndarray) for p in places) else tree.unflatten(structure, filled)
+
+
+def _written(stage: Stage, place: Any, x: Any) -> Any:
+    """The array ``place`` with the elements of ``x``, which has its shape."""
+    if not isinstance(place, Array | np.ndarray):
+        return x
+    target = stage.wrap(place)
+    value = st.as_value(x)
+    if target.ndim != value.ndim:
+        raise ValueError(f"out: an array of {target.ndim} dimensions for a result of {value.ndim} dimensions")
+    for n, m in zip(ir.shape(target.value), ir.shape(value), strict=True):
+        same = Scalar(ir.elementwise("eq", n, m), weak=True)
+        message = "out: an array of length {} for a result of length {}"
+        stage.check(same, ValueError, message, Scalar(n, True), Scalar(m, True))
+    indexing.setitem(target, Ellipsis, x)
+    return place
 
 
 # ---- derivative of a function of one number -------------------------------------------------------------------------

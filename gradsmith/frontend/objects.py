@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 import operator
 import types
@@ -13,8 +15,8 @@ import numpy as np
 from gradsmith.errors import MissingRule, UnsupportedCode
 from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.frames import Frame, StagedFunction
-from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.frames import FUNCTIONS, Frame, StagedFunction
+from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import HELD
 from gradsmith.frontend.outside import lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
@@ -85,9 +87,9 @@ def _dispatch(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
         attempts.reverse()
     for owner, dunder, other in attempts:
         method = getattr(type(owner), dunder, None)
-        if method is None or isinstance(owner, Symbolic):
+        if method is None or isinstance(owner, Symbolic) or (_plain(owner) and not _plain(other)):
             continue
-        if isinstance(other, Symbolic) and not isinstance(method, types.FunctionType | StagedFunction):
+        if isinstance(other, Symbolic) and not isinstance(method, FUNCTIONS):
             continue
         result = call(stage, method, [owner, other], {})
         if result is not NotImplemented:
@@ -117,7 +119,7 @@ def unary(stage: Stage, symbol: str, x: Any) -> Any:
         return arithmetic.unary(symbol, x)
     function = {"-": operator.neg, "+": operator.pos, "~": operator.invert}[symbol]
     method = getattr(type(x), {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[symbol], None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
         return call(stage, method, [x], {})
@@ -140,6 +142,8 @@ def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
 
 
 def _identical(x: Any, y: Any) -> bool:
+    if isinstance(x, Array) and isinstance(y, Array):
+        st.current().compares_arrays = True
     if isinstance(x, Array) and isinstance(y, Array) and x is not y:
         if x.cell.ambiguous or y.cell.ambiguous:
             raise UnsupportedCode("`is` on an array that may be one of two arrays, depending on a run-time condition")
@@ -173,7 +177,7 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
             found = t if found is False else found if t is False else arithmetic.binary("|", found, t)
         return found
     method = getattr(type(container), "__contains__", None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
         return truth(stage, call(stage, method, [container, x], {}))
@@ -188,7 +192,7 @@ def truth(stage: Stage, x: Any) -> Any:
         return arithmetic.binary("!=", length(stage, x), 0)
     for dunder in ("__bool__", "__len__"):
         method = getattr(type(x), dunder, None)
-        if isinstance(method, types.FunctionType):
+        if isinstance(method, FUNCTIONS):
             from gradsmith.frontend.calls import call
 
             return arithmetic.truth(call(stage, method, [x], {}))
@@ -220,16 +224,76 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
         return _symbolic_attribute(stage, x, name)
     if isinstance(x, np.generic | np.ndarray):
         return stage.wrap(getattr(x, name))
-    found = inspect.getattr_static(type(x), name, None)
-    if isinstance(found, property) and isinstance(found.fget, types.FunctionType) and not _library_type(type(x)):
-        from gradsmith.frontend.calls import call
-
-        return call(stage, found.fget, [x], {})
+    if isinstance(x, super):
+        return _super_attribute(stage, x, name)
+    found = inspect.getattr_static(type(x), name, MISSING)
+    if found is not MISSING and not isinstance(x, type) and _computes(type(x), found):
+        return _computed_attribute(stage, x, name, found)
+    if found is MISSING and (fallback := _user_method(x, "__getattr__")) and not _holds(x, name):
+        return _call(stage, fallback, [x, name])
     value = getattr(x, name)
     if type(value) is Maybe:
         stage.check(value.defined, AttributeError, f"{type(x).__name__!r} object has no attribute {name!r}")
         value = value.value
-    return stage.wrap(lift_attribute(stage, x, name, value))
+    owner = x if found is MISSING or isinstance(x, type) or _holds(x, name) else _defining_class(x, name)
+    return stage.wrap(lift_attribute(stage, owner, name, value))
+
+
+def _call(stage: Stage, f: Any, args: Sequence[Any]) -> Any:
+    from gradsmith.frontend.calls import call
+
+    return call(stage, f, args, {})
+
+
+def _user_method(x: Any, name: str) -> Any:
+    """The method ``name`` of the class of ``x`` if it is a Python function of the user's, else None."""
+    method = getattr(type(x), name, None)
+    return method if isinstance(method, FUNCTIONS) and not _library_type(type(x)) else None
+
+
+def _holds(x: Any, name: str) -> bool:
+    """Whether the object itself, not its class, has the attribute."""
+    return name in getattr(x, "__dict__", ())
+
+
+def _defining_class(x: Any, name: str) -> Any:
+    """Where a plain number or array that a class gives its instances is read from; ``x`` itself for all else."""
+    cls = next(c for c in type(x).__mro__ if name in c.__dict__)
+    return cls if isinstance(cls.__dict__[name], float | complex | np.ndarray | int) else x
+
+
+def _computes(cls: type, found: Any) -> bool:
+    """Whether reading the attribute ``found`` of a class runs code of the user's."""
+    if isinstance(found, property):
+        return isinstance(found.fget, FUNCTIONS) and not _library_type(cls)
+    if isinstance(found, functools.cached_property):
+        return True
+    getter = getattr(type(found), "__get__", None)
+    return isinstance(getter, types.FunctionType) and not isinstance(found, FUNCTIONS) and not _library_type(type(found))
+
+
+def _computed_attribute(stage: Stage, x: Any, name: str, found: Any) -> Any:
+    if isinstance(found, property):
+        return _call(stage, found.fget, [x])
+    if isinstance(found, functools.cached_property):
+        if not _holds(x, name):
+            stage.heap.write(Slot("attr", x, name), _call(stage, found.func, [x]))
+        return lift_attribute(stage, x, name, x.__dict__[name])
+    if _holds(x, name) and not hasattr(type(found), "__set__"):
+        return lift_attribute(stage, x, name, x.__dict__[name])
+    return _call(stage, type(found).__get__, [found, x, type(x)])
+
+
+def _super_attribute(stage: Stage, x: super, name: str) -> Any:
+    """``super().name``: properties of a base class are staged."""
+    order = x.__self_class__.__mro__
+    for cls in order[order.index(x.__thisclass__) + 1 :]:
+        if name in cls.__dict__:
+            found = cls.__dict__[name]
+            if isinstance(found, property) and isinstance(found.fget, FUNCTIONS):
+                return _call(stage, found.fget, [x.__self__])
+            break
+    return getattr(x, name)
 
 
 def _library_type(cls: type) -> bool:
@@ -278,19 +342,54 @@ def setattr_(stage: Stage, x: Any, name: str, value: Any) -> None:
             part = getattr_(stage, x, name)
             indexing.setitem(part, Ellipsis, value)
             return
+    if _is_frozen(x):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    if method := _user_method(x, "__setattr__"):
+        _call(stage, method, [x, name, value])
+    else:
+        store_attribute(stage, x, name, value)
+
+
+def _is_frozen(x: Any) -> bool:
+    """Whether ``x`` is of a frozen dataclass, whose generated methods refuse to change it."""
+    params = getattr(type(x), "__dataclass_params__", None)
+    return params is not None and params.frozen
+
+
+def store_attribute(stage: Stage, x: Any, name: str, value: Any) -> None:
+    """``object.__setattr__(x, name, value)``: through properties and descriptors."""
     found = inspect.getattr_static(type(x), name, None)
     if isinstance(found, property):
-        from gradsmith.frontend.calls import call
-
         if found.fset is None:
             raise AttributeError(f"property {name!r} of {type(x).__name__!r} object has no setter")
-        call(stage, found.fset, [x, value], {})
+        _call(stage, found.fset, [x, value])
         return
-    params = getattr(type(x), "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        raise AttributeError(f"cannot assign to field {name!r}")
+    if isinstance(setter := getattr(type(found), "__set__", None), types.FunctionType) and not isinstance(x, type):
+        _call(stage, setter, [found, x, value])
+        return
+    if not isinstance(x, type) and not hasattr(x, "__dict__") and found is None:
+        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
     give_name(value, name)
     stage.heap.write(Slot("attr", x, name), value)
+
+
+def delattr_(stage: Stage, x: Any, name: str) -> None:
+    """``del x.name``."""
+    if _is_frozen(x):
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    if method := _user_method(x, "__delattr__"):
+        _call(stage, method, [x, name])
+        return
+    found = inspect.getattr_static(type(x), name, None)
+    if isinstance(found, property):
+        if found.fdel is None:
+            raise AttributeError(f"property {name!r} of {type(x).__name__!r} object has no deleter")
+        _call(stage, found.fdel, [x])
+        return
+    slot = Slot("attr", x, name)
+    if slot.get() is MISSING:
+        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+    stage.heap.write(slot, MISSING)
 
 
 # ---- items ----------------------------------------------------------------------------------------------------------
@@ -309,7 +408,7 @@ def length(stage: Stage, x: Any) -> Any:
     if isinstance(x, Scalar):
         raise TypeError(f"object of type {type_name(x)!r} has no len()")
     method = getattr(type(x), "__len__", None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
         return call(stage, method, [x], {})
@@ -333,7 +432,7 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
     if isinstance(x, Symbolic):
         raise TypeError(f"{type_name(x)!r} object is not subscriptable")
     method = getattr(type(x), "__getitem__", None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
         return call(stage, method, [x, key], {})
@@ -393,7 +492,7 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
     from gradsmith.frontend.calls import call
 
     method = getattr(type(x), "__setitem__", None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         call(stage, method, [x, key, value], {})
         return
     raise UnsupportedCode(f"assigning an item of a {type(x).__name__}")
@@ -407,8 +506,6 @@ def delitem(stage: Stage, x: Any, key: Any) -> None:
         del items[key]
         stage.heap.write(Slot("list", x), items)
     elif type(x) is dict:
-        from gradsmith.frontend.heap import MISSING
-
         if key not in x:
             raise KeyError(key)
         stage.heap.write(Slot("key", x, key), MISSING)
@@ -430,7 +527,7 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
     if isinstance(x, Scalar):
         raise TypeError(f"{type_name(x)!r} object is not iterable" if x.weak else "iteration over a 0-d array")
     method = getattr(type(x), "__iter__", None)
-    if isinstance(method, types.FunctionType):
+    if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
         return iterate(stage, call(stage, method, [x], {}))
@@ -495,10 +592,19 @@ def format_percent(template: str, x: Any) -> str:
 def make_super(frame: Frame) -> Any:
     """``super()`` without arguments inside a method."""
     owner = frame.owner or frame
-    cls = owner.cells.get("__class__")
+    cls = _class_around(owner)
     if cls is None:
         raise RuntimeError("super(): no arguments")
     first = next(iter(owner.vars.values()))
-    return super(cls.cell_contents, first)
+    return super(cls, first)
 
 
+def _class_around(frame: Frame) -> type | None:
+    """The class in whose body the running method is defined."""
+    around: Frame | None = frame
+    while around is not None:
+        if around.cls is not None:
+            return around.cls
+        around = around.parent
+    cell = frame.cells.get("__class__")
+    return None if cell is None else cell.cell_contents

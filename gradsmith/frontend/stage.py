@@ -58,6 +58,7 @@ class Stage:
     def __init__(self) -> None:
         self.builder = ir.Builder(Block())
         self.heap = Heap()
+        self.outer: dict[Any, Any] = {}  # what was assigned to closure cells and globals, which themselves stay
         self.captures: list[Capture] = []
         self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
         self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with

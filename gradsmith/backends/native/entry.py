@@ -73,6 +73,7 @@ class Entry:
         self.elements: str | None = None  # total number of elements of the arguments
         self.exits: list[tuple[str, str]] = []
         self.ctx = "null"
+        self.targets = "@no_targets"
         self.slots = result_slots(lo.program.block.results)
 
     def text(self) -> str:
@@ -86,14 +87,15 @@ class Entry:
             if param.ndim:
                 em.do(f"store ptr null, ptr {em.word('%temps', k)}")
         self._redirect()
-        self._unless(em.ins(f"icmp eq i64 %nargs, {len(params)}"), "reject")
+        self._targets(len(params), len(lo.program.block.results))
         args = []
         for k, (param, spec) in enumerate(zip(params, lo.program.inputs, strict=True)):
             args += self._unpack(k, param, spec)
         self._run(args)
         self._ends()
         body, _ = em.text(0)
-        return f"define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) optnone noinline {{\nstart:\n{body}\n}}\n"
+        none = f"@no_targets = internal constant [{len(lo.program.block.results)} x ptr] zeroinitializer\n"
+        return f"{none}define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) optnone noinline {{\nstart:\n{body}\n}}\n"
 
     def _redirect(self) -> None:
         em = self.em
@@ -103,6 +105,14 @@ class Entry:
         em.place(away)
         em.do(f"ret ptr {em.ins(f'tail call ptr {other}(ptr %self, ptr %args, i64 %nargs)')}")
         em.place(here)
+
+    def _targets(self, params: int, results: int) -> None:
+        """After the arguments there may be, for every result, an array to write it to (or another object: none)."""
+        em = self.em
+        into = em.ins(f"icmp eq i64 %nargs, {params + results}")
+        plain = em.ins(f"icmp eq i64 %nargs, {params}")
+        self._unless(em.ins(f"or i1 {into}, {plain}"), "reject")
+        self.targets = em.ins(f"select i1 {into}, ptr {em.word('%args', params)}, ptr @no_targets")
 
     def _unless(self, cond: str, label: str) -> None:
         good = self.em.new_label("ok")
@@ -332,7 +342,8 @@ class Entry:
         for axis in range(value.ndim):
             size = em.ins(f"mul i64 {size}, {em.ins(f'load i64, ptr {em.word(dims, axis)}')}")
         args = f"ptr {self.ctx}, ptr {owner}, ptr {ptr}, i32 {value.ndim}, ptr {dims}, i32 {value.dtype.num}, i64 {size}"
-        return em.ins(f"call ptr @gradsmith_box({args})")
+        target = em.ins(f"load ptr, ptr {em.word(self.targets, k)}")
+        return em.ins(f"call ptr @gradsmith_box_into({args}, ptr {target}, ptr {address(value.dtype)})")
 
     def _box_scalar(self, k: int, dtype: np.dtype, spec: Output) -> str:
         em = self.em

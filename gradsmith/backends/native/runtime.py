@@ -41,7 +41,7 @@ declare void @gradsmith_abort(ptr)
 declare ptr @gradsmith_give(ptr, ptr)
 declare i64 @gradsmith_host(ptr, i64, i64, ptr)
 declare i64 @gradsmith_poll(ptr)
-declare ptr @gradsmith_box(ptr, ptr, ptr, i32, ptr, i32, i64)
+declare ptr @gradsmith_box_into(ptr, ptr, ptr, i32, ptr, i32, i64, ptr, ptr)
 """
 
 _MODULE = """
@@ -285,6 +285,63 @@ out:
   ret ptr %new
 }
 
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @Py_IncRef(ptr)
+
+; the elements at %ptr written to %target if that is a fitting ndarray (C-contiguous, aligned, writeable), else a new ndarray
+define ptr @gradsmith_box_into(ptr %ctx, ptr %owner, ptr %ptr, i32 %nd, ptr %dims, i32 %type, i64 %bytes, ptr %target, ptr %descr) {
+  %none = icmp eq ptr %target, null
+  br i1 %none, label %new, label %object
+object:
+  %class.p = getelementptr i64, ptr %target, i64 1
+  %class = load ptr, ptr %class.p
+  %array = icmp eq ptr %class, ARRAY_TYPE
+  br i1 %array, label %look, label %new
+look:
+  %nd.p = getelementptr i64, ptr %target, i64 3
+  %its.nd = load i32, ptr %nd.p
+  %same.nd = icmp eq i32 %its.nd, %nd
+  %descr.p = getelementptr i64, ptr %target, i64 7
+  %its.descr = load ptr, ptr %descr.p
+  %same.descr = icmp eq ptr %its.descr, %descr
+  %flags.p = getelementptr i64, ptr %target, i64 8
+  %flags = load i32, ptr %flags.p
+  %laid = and i32 %flags, 1281
+  %plain = icmp eq i32 %laid, 1281
+  %fits1 = and i1 %same.nd, %same.descr
+  %fits2 = and i1 %fits1, %plain
+  br i1 %fits2, label %shape, label %new
+shape:
+  %shape.p = getelementptr i64, ptr %target, i64 4
+  %lengths = load ptr, ptr %shape.p
+  %axes = sext i32 %nd to i64
+  br label %axis
+axis:
+  %k = phi i64 [0, %shape], [%k1, %next]
+  %last = icmp eq i64 %k, %axes
+  br i1 %last, label %write, label %compare
+compare:
+  %mine.p = getelementptr i64, ptr %dims, i64 %k
+  %mine = load i64, ptr %mine.p
+  %its.p = getelementptr i64, ptr %lengths, i64 %k
+  %its = load i64, ptr %its.p
+  %equal = icmp eq i64 %mine, %its
+  br i1 %equal, label %next, label %new
+next:
+  %k1 = add i64 %k, 1
+  br label %axis
+write:
+  %place.p = getelementptr i64, ptr %target, i64 2
+  %place = load ptr, ptr %place.p
+  call void @llvm.memmove.p0.p0.i64(ptr %place, ptr %ptr, i64 %bytes, i1 false)
+  call void @gradsmith_release(ptr %ctx, ptr %owner)
+  call void @Py_IncRef(ptr %target)
+  ret ptr %target
+new:
+  %made = call ptr @gradsmith_box(ptr %ctx, ptr %owner, ptr %ptr, i32 %nd, ptr %dims, i32 %type, i64 %bytes)
+  ret ptr %made
+}
+
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
@@ -468,7 +525,7 @@ class Runtime:
         text = text.replace("ARRAY_TYPE", f"inttoptr (i64 {id(np.ndarray)} to ptr)")
         add_symbol("gradsmith_py_PyArray_New", numpy_function(93))
         add_symbol("gradsmith_py_PyArray_Scalar", numpy_function(60))
-        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box", "poll"]
+        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box_into", "poll"]
         self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names], level=0)
         for name, address in addresses.items():
             add_symbol(name, address)

@@ -30,50 +30,51 @@ from gradsmith.ir.program import Const, Value
 # ---- filled arrays ---------------------------------------------------------------------------------------------------
 
 
-def filled(shape: Any, number: Any, dtype: Any) -> Array:
+def filled(shape: Any, number: Any, dtype: Any, contiguous: bool = True) -> Array:
     """An array of ``shape`` filled with a number, or with an array that broadcasts to it."""
     dims = lengths(shape)
     value = st.as_value(number, dtype)
     if value.ndim:
-        return fresh(ir.broadcast_to(value, dims))
-    return fresh(ir.full(value, dims) if dims else value)
+        return fresh(ir.broadcast_to(value, dims), contiguous)
+    return fresh(ir.full(value, dims) if dims else value, contiguous or len(dims) < 2)
 
 
 @implements(np.zeros, np.empty)
 def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> Array:
-    return filled(shape, 0, np.dtype(st.static(dtype) or float))
+    return filled(shape, 0, np.dtype(st.static(dtype) or float), st.static(order) == "C")
 
 
 @implements(np.ones)
 def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Array:
-    return filled(shape, 1, np.dtype(st.static(dtype) or float))
+    return filled(shape, 1, np.dtype(st.static(dtype) or float), st.static(order) == "C")
 
 
 @implements(np.full)
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None
 ) -> Array:
-    return filled(shape, fill_value, st.static(dtype) or st.as_value(fill_value).dtype)
+    return filled(shape, fill_value, st.static(dtype) or st.as_value(fill_value).dtype, st.static(order) == "C")
 
 
-def _like(a: Any, number: Any, dtype: Any, shape: Any) -> Array:
+def _like(a: Any, number: Any, dtype: Any, shape: Any, order: str) -> Array:
     value = st.as_value(a)
     kind = np.dtype(dtype) if dtype is not None else value.dtype
-    return filled(tuple(st.integer(n) for n in ir.shape(value)) if shape is None else shape, number, kind)
+    contiguous = order == "C" or (order != "F" and array(a).contiguous)
+    return filled(tuple(st.integer(n) for n in ir.shape(value)) if shape is None else shape, number, kind, contiguous)
 
 
 @implements(np.zeros_like, np.empty_like)
 def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    return _like(a, 0, st.static(dtype), shape)
+    return _like(a, 0, st.static(dtype), shape, st.static(order))
 
 
 @implements(np.ones_like)
 def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Array:
-    return _like(a, 1, st.static(dtype), shape)
+    return _like(a, 1, st.static(dtype), shape, st.static(order))
 
 
 @implements(np.full_like)
@@ -87,7 +88,7 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    return _like(a, fill_value, st.static(dtype), shape)
+    return _like(a, fill_value, st.static(dtype), shape, st.static(order))
 
 
 # ---- ranges ----------------------------------------------------------------------------------------------------------
@@ -261,7 +262,7 @@ def copy_of(a: Any, order: Any = "K", subok: Any = False) -> Array:
 
 @implements(np.ndarray.copy, method="copy")
 def copy(a: Any, order: Any = "C") -> Any:
-    return Scalar(a.value, weak=False) if isinstance(a, Scalar) else fresh(array(a).value)
+    return Scalar(a.value, weak=False) if isinstance(a, Scalar) else fresh(array(a).value, st.static(order) == "C")
 
 
 @implements(*(getattr(np, name) for name in ("astype",) if hasattr(np, name)), method="astype")
@@ -276,7 +277,7 @@ def astype(x: Any, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok:
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
     if not st.static(copy) and x.dtype == dtype:
         return x
-    return fresh(ir.cast(x.value, dtype), x.contiguous)
+    return fresh(ir.cast(x.value, dtype), st.static(order) == "C" or x.contiguous)
 
 
 def _register_number_classes() -> None:
@@ -505,4 +506,5 @@ def ndenumerate(arr: Any) -> Any:
 
 @implements(np.shares_memory, np.may_share_memory)
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    st.current().compares_arrays = True
     return isinstance(a, Array) and isinstance(b, Array) and a.cell is b.cell
