@@ -111,10 +111,7 @@ def operand(x: Any) -> Any:
 def ufunc(function: np.ufunc, *operands: Any) -> Scalar | Array:
     """``function(*operands)`` for a ufunc with an elementwise operation."""
     operands = tuple(map(operand, operands))
-    result = number_or_array(ufunc_value(function, *operands))
-    if isinstance(result, Array) and not all(x.contiguous for x in operands if isinstance(x, Array) and x.ndim > 1):
-        result.cell.contiguous = False  # NumPy keeps the order of the operands
-    return result
+    return number_or_array(ufunc_value(function, *operands))
 
 
 def ufunc_value(function: np.ufunc, *operands: Any) -> Value:

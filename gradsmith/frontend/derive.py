@@ -416,6 +416,8 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool) -> A
             raise NotDifferentiable(f"{name} returned {_say(leaf)}, which has no derivative")
     if mode == "auto":
         mode = _choose_mode(stage, sub)
+    if any(map(stage.acts, sub.block.ops)):
+        mode = "reverse"  # forward mode would print and draw once for each column
     rows = _forward_jacobian(stage, sub) if mode == "forward" else _reverse_jacobian(stage, sub)
     leaves: list[Any] = []
     for k, leaf in enumerate(sub.leaves):

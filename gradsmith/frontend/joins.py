@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.frontend import layout
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.values import (
@@ -134,6 +135,7 @@ class Elements(Desc):
 
     def rebuild(self, values: Iterator[Value], ambiguous: str) -> Any:
         value = next(values)
+        layout.note(value, self.contiguous)
         return value if self.cell else Array(Cell(value, self.contiguous, ambiguous))
 
 
@@ -219,7 +221,7 @@ def describe(x: Any) -> Desc:
     if isinstance(x, Array):
         return Elements(x.dtype, x.ndim, x.contiguous)
     if isinstance(x, Value):
-        return Elements(x.dtype, x.ndim, True, cell=True)
+        return Elements(x.dtype, x.ndim, layout.c_ordered(x), cell=True)
     if isinstance(x, Maybe):
         return Optional(describe(x.value))
     if isinstance(x, Grown):
@@ -284,7 +286,7 @@ def _join_arrays(a: Any, b: Any) -> Desc:
     if a.ndim != b.ndim:
         raise JoinFailure(f"an array of {a.ndim} dimensions on one path and of {b.ndim} on another")
     cell = isinstance(a, Value)
-    contiguous = cell or (a.contiguous and b.contiguous)
+    contiguous = all(layout.c_ordered(x) if isinstance(x, Value) else x.contiguous for x in (a, b))
     return Elements(np.result_type(a.dtype, b.dtype), a.ndim, contiguous, cell)
 
 

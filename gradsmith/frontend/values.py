@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend import layout
 from gradsmith.ir.program import Const, Value
 from gradsmith.ir.types import ArrayType
 
@@ -44,6 +45,7 @@ class Symbolic:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _leak
     __getitem__ = __setitem__ = __lt__ = __le__ = __gt__ = __ge__ = __pow__ = __rpow__ = __neg__ = _leak
     __matmul__ = __rmatmul__ = __mod__ = __floordiv__ = __and__ = __or__ = _leak
+    __copy__ = __deepcopy__ = _leak
 
     def __eq__(self, other: object) -> bool:
         return True if self is other else self._leak()
@@ -89,6 +91,7 @@ class Cell:
         self.birth = next_birth()
         self.ambiguous = ambiguous
         self.contiguous = contiguous
+        layout.note(value, contiguous)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,9 +174,9 @@ class Maybe:
         self.defined = defined
 
 
-def fresh(value: Value, contiguous: bool = True) -> Array:
-    """A new array with the elements ``value``."""
-    return Array(Cell(value, contiguous))
+def fresh(value: Value, contiguous: bool | None = None) -> Array:
+    """A new array with the elements ``value``; ``contiguous`` says that its order is not the one that NumPy keeps."""
+    return Array(Cell(value, layout.c_ordered(value) if contiguous is None else contiguous))
 
 
 def number_or_array(value: Value) -> Scalar | Array:

@@ -31,7 +31,7 @@ class Location:
 class Value:
     """One value of a Program. Compared and hashed by identity. ``name`` is the user's name for it, or ''."""
 
-    __slots__ = ("type", "name", "op")
+    __slots__ = ("type", "name", "op", "__weakref__")
     # NumPy must not try to treat a Value as an array in `array * value`.
     __array_ufunc__ = None
 

@@ -1,7 +1,4 @@
-"""Judges of the edge cases: central differences for both modes, and the closed forms that each test states.
-
-``BACKENDS`` lists the back ends that every test runs on.
-"""
+"""Judges of the edge cases: central differences for both modes, and the closed forms that each test states."""
 
 from __future__ import annotations
 
@@ -9,13 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 import gradsmith as gs
 from gradsmith.testing import check_grads
-
-BACKENDS = ["python", "native"]
-both_backends = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def check(f: Callable[..., Any], *args: Any, backend: str, order: int = 1, **tolerances: float) -> None:

@@ -1,4 +1,4 @@
-"""Derivatives inside functions that are differentiated: perturbation confusion, mixed modes, solvers that use gradients."""
+"""Derivatives inside functions that are differentiated: perturbation confusion, mixed modes, nested solvers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradsmith as gs
-from tests.edge_cases.expectations import both_backends, expect
+from tests.edge_cases.expectations import expect
 
 X = np.array([0.3, 0.8, -0.5])
 
@@ -54,7 +54,6 @@ def with_while(x: Any) -> Any:
     return y
 
 
-@both_backends
 @pytest.mark.parametrize("modes", list(itertools.product(MODES, repeat=2)), ids="-".join)
 def test_second_derivative_in_every_pair_of_modes(modes: tuple[str, str], backend: str) -> None:
     outer, inner = (MODES[m] for m in modes)
@@ -66,7 +65,6 @@ def test_second_derivative_in_every_pair_of_modes(modes: tuple[str, str], backen
             assert math.isclose(got, (first(x + h) - first(x - h)) / (2 * h), rel_tol=1e-8)
 
 
-@both_backends
 @pytest.mark.parametrize("modes", list(itertools.product(["forward", "reverse"], repeat=3)), ids="-".join)
 def test_third_derivative_in_every_triple_of_modes(modes: tuple[str, str, str], backend: str) -> None:
     a, b, c = (MODES[m] for m in modes)
@@ -74,7 +72,6 @@ def test_third_derivative_in_every_triple_of_modes(modes: tuple[str, str, str], 
     assert math.isclose(third(0.7), 60 * 0.7**2 + 8 * math.exp(1.4), rel_tol=1e-13)
 
 
-@both_backends
 def test_fourth_derivative(backend: str) -> None:
     f: Any = lambda x: np.sin(x) * x  # noqa: E731
     for _ in range(4):
@@ -83,7 +80,6 @@ def test_fourth_derivative(backend: str) -> None:
     np.testing.assert_allclose(f(X), -4 * np.cos(X) + X * np.sin(X), rtol=1e-12)
 
 
-@both_backends
 def test_derivatives_of_a_while_loop(backend: str) -> None:
     """Second derivatives of a converged iteration, whose count depends on the data."""
     for x in (2.0, 9.0):
@@ -96,7 +92,6 @@ def test_derivatives_of_a_while_loop(backend: str) -> None:
 # ---- perturbation confusion ------------------------------------------------------------------------------------------
 
 
-@both_backends
 @pytest.mark.parametrize("inner", MODES)
 @pytest.mark.parametrize("outer", MODES)
 def test_a_captured_outer_variable_is_constant_for_the_inner_derivative(outer: str, inner: str, backend: str) -> None:
@@ -114,7 +109,6 @@ def test_a_captured_outer_variable_is_constant_for_the_inner_derivative(outer: s
     np.testing.assert_allclose(run(3.0), [1, 2 * 3.0, 2 * 3 * 9.0, 15 * 3.0**4])
 
 
-@both_backends
 def test_confusion_through_a_function_that_returns_a_function(backend: str) -> None:
     """The closure that leaks an outer variable (Manzyuk et al., 2019)."""
 
@@ -130,7 +124,6 @@ def test_confusion_through_a_function_that_returns_a_function(backend: str) -> N
     assert math.isclose(gs.grad(f, backend=backend)(x), 4 * x + math.cos(x), rel_tol=1e-13)
 
 
-@both_backends
 def test_the_same_function_differentiated_at_two_levels(backend: str) -> None:
     def f(x: Any, y: Any) -> Any:
         return x**2 * y**3
@@ -141,7 +134,6 @@ def test_the_same_function_differentiated_at_two_levels(backend: str) -> None:
     assert math.isclose(gs.grad(g, backend=backend)(1.5), 240 * 1.5**4, rel_tol=1e-13)
 
 
-@both_backends
 def test_captured_array_of_the_outer_function(backend: str) -> None:
     """Σ_i x_i · ∂/∂y_i Σ_j x_j y_j² at y = x is 2 Σ x³."""
 
@@ -158,7 +150,6 @@ def energy(x: Any) -> Any:
     return np.sum(np.sin(x) * x[::-1] ** 2) + np.prod(x)
 
 
-@both_backends
 def test_jacobian_of_the_gradient_is_the_symmetric_hessian(backend: str) -> None:
     hessians = gs.jit(
         lambda x: (
@@ -179,7 +170,6 @@ def test_jacobian_of_the_gradient_is_the_symmetric_hessian(backend: str) -> None
         np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-15)
 
 
-@both_backends
 def test_gradient_of_functions_that_call_every_transform(backend: str) -> None:
     """With f(x) = Σ x⁴: ∇f = 4x³, H = diag 12x²."""
 
@@ -209,7 +199,6 @@ def test_gradient_of_functions_that_call_every_transform(backend: str) -> None:
         expect(g, X, gradient, backend=backend)
 
 
-@both_backends
 def test_transforms_inside_loops_and_branches(backend: str) -> None:
     """A gradient computed in a loop over run-time counts, on a run-time condition."""
 
@@ -224,7 +213,6 @@ def test_transforms_inside_loops_and_branches(backend: str) -> None:
         np.testing.assert_allclose(got, [0.7**steps, 0.8**steps, 0.8**steps], rtol=1e-12)
 
 
-@both_backends
 def test_gradient_of_a_solver_that_uses_a_gradient(backend: str) -> None:
     """argmin_y of y⁴/4 + (y − a)²/2 by Newton's method: y³ + y = a, so dy/da = 1 / (3y² + 1)."""
 
@@ -245,7 +233,6 @@ def test_gradient_of_a_solver_that_uses_a_gradient(backend: str) -> None:
     assert math.isclose(gs.derivative(argmin, backend=backend)(a), 0.25, rel_tol=1e-12)
 
 
-@both_backends
 def test_gradient_through_inner_training(backend: str) -> None:
     """The derivative with respect to a step size (learning to learn), against central differences."""
 
@@ -267,7 +254,6 @@ def test_gradient_through_inner_training(backend: str) -> None:
     assert math.isclose(gs.derivative(after_training, backend=backend)(0.3), difference, rel_tol=1e-7)
 
 
-@both_backends
 def test_third_order_of_an_array_function(backend: str) -> None:
     """The third derivative tensor of Σ_i x_i³ + x_0 x_1 x_2 is symmetric: 6 on the diagonal, 1 off it."""
 
@@ -285,7 +271,6 @@ def test_third_order_of_an_array_function(backend: str) -> None:
     np.testing.assert_allclose(gs.grad(lambda x: np.sum(gs.hessian(f)(x)), backend=backend)(X), 6 + 2 * np.ones(3))
 
 
-@both_backends
 def test_derivatives_of_in_place_code_nest(backend: str) -> None:
     def f(x: Any) -> Any:
         y = np.zeros(len(x))

@@ -160,10 +160,6 @@ def call_ufunc(
     values = compute(function, operands)
     outs = out if isinstance(out, tuple) else (out,) * function.nout if out is None else (out,)
     results = [deliver(v, o, function.__name__, where) for v, o in zip(values, outs, strict=True)]
-    ordered = all(x.contiguous or x.ndim < 2 for x in operands if isinstance(x, Array))
-    for result in results:
-        if isinstance(result, Array) and not ordered and out is None:
-            result.cell.contiguous = False
     return results[0] if function.nout == 1 else tuple(results)
 
 
