@@ -29,9 +29,9 @@ from gradsmith.errors import (
     TapeMismatch,
     UnsupportedCode,
 )
+from gradsmith.forms import tree_map
 from gradsmith.frontend import catalogue
 from gradsmith.tape import Tape, record
-from gradsmith.tree import tree_map
 
 catalogue.load()  # at import rather than in the first call
 

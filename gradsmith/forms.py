@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+import numpy as np
 import optree
 
 from gradsmith import tree
@@ -60,6 +61,55 @@ def _is_plain(node: tree.Tree) -> bool:
     if node.kind in (optree.PyTreeKind.LEAF, optree.PyTreeKind.NONE, optree.PyTreeKind.NAMEDTUPLE):
         return True
     return node.type in _CONTAINERS or node.type in tree.fields
+
+
+_NUMBERS = (int, float, complex, np.ndarray, np.generic)
+#: by class: the structure of the value of that class that was last mapped over, and its form
+_last: dict[type, tuple[tree.Tree, Reader, Maker]] = {}
+
+
+def _form_of(x: Any) -> tuple[tree.Tree, Reader, Maker]:
+    """The structure of ``x`` with functions that read and make values of it."""
+    known = _last.get(type(x))
+    if known is not None and known[1](x) is not None:
+        return known
+    structure = tree.flatten(x)[1]
+    read, make = reader(structure), maker(structure, {})
+    if read is None or make is None:
+        return structure, structure.flatten_up_to, lambda *leaves: tree.unflatten(structure, leaves)
+    _last[type(x)] = structure, read, make
+    return _last[type(x)]
+
+
+def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
+    """``f`` applied to every number and array in ``x``, with the leaves at the same places in ``others``.
+
+    Args:
+        f: takes a leaf of ``x`` and one of each of ``others``.
+        x: a number, an array, or containers, dataclasses and plain objects that hold them.
+        others: of the structure of ``x``; where one has None (no gradient) the leaf of ``x`` is kept as it is.
+
+    Returns:
+        A new object of the structure of ``x``.
+
+    >>> import gradsmith as gs
+    >>> gs.tree_map(lambda p, g: p - 0.5 * g, {"w": 2.0, "n": 3}, {"w": 1.0, "n": None})
+    {'w': 1.5, 'n': 3}
+    """
+    structure, read, make = _form_of(x)
+    rows = [read(x), *(read(other) or structure.flatten_up_to(other) for other in others)]
+    mapped = [
+        f(*place) if isinstance(place[0], _NUMBERS) and not _has_none(place) else place[0]
+        for place in zip(*rows, strict=True)
+    ]
+    return make(*mapped)
+
+
+def _has_none(place: tuple[Any, ...]) -> bool:
+    for x in place:
+        if x is None:
+            return True
+    return False
 
 
 class _Code:
@@ -121,7 +171,7 @@ class _Reading(_Code):
             self.lines.append(f"{targets}= {x}.values()")
 
     def _read_object(self, x: str, node: tree.Tree, children: list[str], targets: str) -> None:
-        names = tree.fields[node.type]
+        names = tree.fields[node.type]  # type: ignore[index]
         if names is None:
             self.lines.append(f"d = {x}.__dict__")
             self._read_dict("d", node.entries(), targets)

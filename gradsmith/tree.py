@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,31 +51,6 @@ def paths(x: Any) -> list[str]:
 def is_leaf(tree: Tree) -> bool:
     """Whether the structure is a single leaf."""
     return optree.treespec_is_leaf(tree)
-
-
-def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
-    """``f`` applied to every number and array in ``x``, with the leaves at the same places in ``others``.
-
-    Args:
-        f: takes a leaf of ``x`` and one of each of ``others``.
-        x: a number, an array, or containers, dataclasses and plain objects that hold them.
-        others: of the structure of ``x``; where one has None (no gradient) the leaf of ``x`` is kept as it is.
-
-    Returns:
-        A new object of the structure of ``x``.
-
-    >>> import gradsmith as gs
-    >>> gs.tree_map(lambda p, g: p - 0.5 * g, {"w": 2.0, "n": 3}, {"w": 1.0, "n": None})
-    {'w': 1.5, 'n': 3}
-    """
-    leaves, tree = flatten(x)
-    rows = [tree.flatten_up_to(other) for other in others]
-    out = []
-    for k, leaf in enumerate(leaves):
-        same_place = [row[k] for row in rows]
-        numeric = isinstance(leaf, int | float | complex | np.ndarray | np.generic)
-        out.append(f(leaf, *same_place) if numeric and all(o is not None for o in same_place) else leaf)
-    return unflatten(tree, out)
 
 
 #: classes whose instances are leaves without a closer look
