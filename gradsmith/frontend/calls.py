@@ -4,30 +4,28 @@ the callee's own source, native Python where nothing symbolic is in reach; else 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import inspect
 import itertools
 import operator
 import random
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, effects, objects, outside, rules
+from gradsmith.frontend import catalogue, iterables, effects, objects, outside, records, randomness, rules
 from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
-from gradsmith.frontend.frames import Code, Frame, StagedFunction, compiled
-from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.frames import FUNCTIONS, Code, Frame, StagedFunction, compiled
 from gradsmith.frontend.outside import is_library, lift
 from gradsmith.frontend.stage import Stage, current
 from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
 
 MAX_DEPTH = 900
-MAX_REGIONS = 100  # run-time conditions around one another: a recursion that they end
+MAX_REGIONS = 60  # run-time conditions around one another: a recursion that they end
 MAX_CALLS = 200_000
 
 
@@ -51,7 +49,7 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
     builtin = staged_builtins.find(f)
     if builtin is not None:
         return builtin(stage, *args, **kwargs)
-    if isinstance(f, types.MethodType) and (acting := effects.bound(f)) is not None:
+    if isinstance(f, types.MethodType | types.BuiltinMethodType) and (acting := effects.bound(f) or randomness.bound(f)):
         return acting(stage, *args, **kwargs)
     if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list | dict | set) and type(f.__self__) in (list, dict, set):
         return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
@@ -114,7 +112,7 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         return _call_function(stage, f, args, kwargs)
     if isinstance(f, type):
         return _instantiate(stage, f, args, kwargs)
-    if isinstance(getattr(type(f), "__call__", None), types.FunctionType):
+    if isinstance(getattr(type(f), "__call__", None), FUNCTIONS):
         return call(stage, type(f).__call__, [f, *args], kwargs)
     return _native(stage, f, args, kwargs)
 
@@ -135,6 +133,8 @@ def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwa
         from gradsmith.frontend import recording
 
         return recording.run(stage, f, args, kwargs)
+    if (method := records.generated(f, args)) is not None:
+        return method(stage, *args, **kwargs)
     symbolic = contains_symbolic([f, *args, *kwargs.values()])
     if not symbolic and (is_library(module) or _installed(f)):
         return _native(stage, f, args, kwargs)
@@ -142,8 +142,6 @@ def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwa
         if module.split(".")[0] in ("copy", "warnings", "dataclasses"):
             return _native(stage, f, args, kwargs)
         raise missing_rule(f)
-    if f.__code__.co_filename == "<string>" and f.__name__ == "__init__" and dataclasses.is_dataclass(_owner_of(args)):
-        return _initialise_dataclass(stage, f, args[0], args[1:], kwargs)
     return call_source(stage, f, args, kwargs)
 
 
@@ -157,36 +155,6 @@ def _package_folder() -> str:
 def _of_package(f: types.FunctionType) -> bool:
     """Whether the function is gradsmith's own: a definition of the catalogue, or what that calls."""
     return f.__code__.co_filename.startswith(_package_folder())
-
-
-def _owner_of(args: Sequence[Any]) -> Any:
-    return type(args[0]) if args else object
-
-
-def _initialise_dataclass(
-    stage: Stage, f: types.FunctionType, instance: Any, args: Sequence[Any], kwargs: dict[str, Any]
-) -> None:
-    """What a dataclass's generated ``__init__`` does, which has no source: store the fields, call ``__post_init__``."""
-    given = inspect.signature(f).bind(instance, *args, **kwargs).arguments
-    extra = []
-    for field in type(instance).__dataclass_fields__.values():
-        kind = field._field_type.name
-        if kind == "_FIELD_CLASSVAR":
-            continue
-        if field.init and field.name in given:
-            value = given[field.name]
-        elif field.default_factory is not dataclasses.MISSING:
-            value = call(stage, field.default_factory, [], {})
-        elif field.default is not dataclasses.MISSING:
-            value = field.default
-        else:
-            continue  # a field that __post_init__ makes
-        if kind == "_FIELD_INITVAR":
-            extra.append(value)
-        else:
-            stage.heap.write(Slot("attr", instance, field.name), value)
-    if hasattr(instance, "__post_init__"):
-        call(stage, type(instance).__post_init__, [instance, *extra], {})
 
 
 @functools.cache
@@ -221,7 +189,7 @@ def missing_rule(f: Any) -> MissingRule:
 
 def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     init = getattr(cls, "__init__", None)
-    if isinstance(init, types.FunctionType) and not is_library(cls.__module__) and type(cls).__call__ is type.__call__:
+    if isinstance(init, FUNCTIONS) and not is_library(cls.__module__) and type(cls).__call__ is type.__call__:
         new = cls.__new__
         instance = object.__new__(cls) if new is object.__new__ else call(stage, new, [cls, *args], kwargs)
         if isinstance(instance, cls):
@@ -282,6 +250,8 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     result = f(*args, **kwargs)
     if isinstance(result, (list, dict, set, *_GENERATORS)):
         stage.heap.born(result)
+    if isinstance(result, Iterator):
+        return iterables.Once(lambda: iterables.Pulled(result))
     return stage.wrap(result)
 
 
@@ -355,10 +325,11 @@ def _run(
 ) -> Any:
     stage = frame.stage
     stage.calls += 1
-    if len(stage.frames) >= MAX_DEPTH or stage.depth >= MAX_REGIONS:
-        raise RecursionError(
-            f"maximum recursion depth exceeded while staging {code.name!r}: a recursion whose end is decided by run-time values "
-            "has no end while staging; write it as a loop"
+    if len(stage.frames) >= MAX_DEPTH:
+        raise RecursionError(f"maximum recursion depth exceeded while staging {code.name!r}")
+    if stage.depth >= MAX_REGIONS:
+        raise UnsupportedCode(
+            f"a recursion of {code.name!r} that run-time values end has no end while staging; write it as a loop"
         )
     if stage.calls > MAX_CALLS:
         raise UnsupportedCode(f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop")

@@ -22,7 +22,7 @@ from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Input, Output, Program, Value, copy_block
 from gradsmith.ir.types import ArrayType
-from gradsmith.transforms.forward import jvp
+from gradsmith.transforms.forward import jvp, jvps
 from gradsmith.transforms.reverse import vjp
 from gradsmith.transforms.simplify import simplify
 
@@ -169,6 +169,10 @@ class Sub:
 
     def jvp(self, tangents: Sequence[Value | None]) -> tuple[list[Value], list[Value | None]]:
         return jvp(self.stage.builder, self.block, self.args, tangents)
+
+    def jvps(self, directions: Sequence[Sequence[Value | None]]) -> tuple[list[Value], list[list[Value | None]]]:
+        """:meth:`jvp` along several directions at once."""
+        return jvps(self.stage.builder, self.block, self.args, directions)
 
     def rebuilt(self, values: Sequence[Value]) -> Any:
         """The result of the call with these Values."""
@@ -405,7 +409,7 @@ def _mapped(stage: Stage, block: Block, x: Value) -> Value:
 # ---- Jacobians ------------------------------------------------------------------------------------------------------
 
 
-def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool) -> Any:
+def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chunk_size: int | None = None) -> Any:
     """For every leaf of the result the structure of the chosen arguments, each leaf of shape result.shape + argument.shape."""
     sub = Sub(stage, f, chosen)
     name = getattr(f, "__name__", "the function")
@@ -418,7 +422,7 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool) -> A
         mode = _choose_mode(stage, sub)
     if any(map(stage.acts, sub.block.ops)):
         mode = "reverse"  # forward mode would print and draw once for each column
-    rows = _forward_jacobian(stage, sub) if mode == "forward" else _reverse_jacobian(stage, sub)
+    rows = _forward_jacobian(stage, sub, chunk_size) if mode == "forward" else _reverse_jacobian(stage, sub)
     leaves: list[Any] = []
     for k, leaf in enumerate(sub.leaves):
         if k in sub.symbolic:
@@ -471,33 +475,60 @@ def _one_hot(value: Value, k: Value) -> Value:
     return flat if value.ndim == 1 else ir.reshape(flat, dims)
 
 
-def _rows(stage: Stage, along: Value, targets: Sequence[Value], row: Any) -> list[Value]:
-    """``row(k)`` for the k-th element of ``along``, stacked: for each target an array of shape (size of along, *target.shape)."""
+def _rows(stage: Stage, along: Value, targets: Sequence[Value], rows: Any, chunk: int = 1) -> list[Value]:
+    """The rows for the elements of ``along``, stacked: for each target an array of shape (size of along, *target.shape).
+
+    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets.
+    """
     if along.ndim == 0:
-        return [ir.zeros_like(t) if v is None else v for v, t in zip(row(ir.i64(0)), targets, strict=True)]
+        (row,) = rows([ir.i64(0)])
+        return [ir.zeros_like(t) if v is None else v for v, t in zip(row, targets, strict=True)]
     size = _size(ir.shape(along))
     start = [ir.full(0, [size, *ir.shape(t)], t.dtype) for t in targets]
     index, carried = Value(ir.I64, "k"), [Value(s.type, "J") for s in start]
     with stage.builder.region([index, *carried]) as body:
-        found = row(index)
-        body.results = [
-            c if v is None else ir.set_at(c, v, ["i"] + [":"] * v.ndim, [index], checked=True)
-            for c, v in zip(carried, found, strict=True)
-        ]
-    return stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(1), *start], [body]).results
+        # a chunk that is not full does its last row several times
+        ks = [ir.elementwise("minimum", index + c, size - 1) if c else index for c in range(chunk)]
+        stacked: list[Value] = list(carried)
+        for k, row in zip(ks, rows(ks), strict=True):
+            stacked = [
+                c if v is None else ir.set_at(c, v, ["i"] + [":"] * v.ndim, [k], checked=True)
+                for c, v in zip(stacked, row, strict=True)
+            ]
+        body.results = stacked
+    return stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(chunk), *start], [body]).results
 
 
-def _forward_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
+#: so many directions share one evaluation of the function in forward mode, and so many operations at most are made of it
+_LARGEST_CHUNK, _CHUNK_OPERATIONS = 8, 1500
+
+
+def _chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
+    """How many columns to compute at once: one unless there are loops, which are run again for every chunk."""
+    ops = list(sub.block.walk())
+    if not any(op.name in ("for", "while") for op in ops):
+        return 1
+    largest = max(1, min(_LARGEST_CHUNK, _CHUNK_OPERATIONS // len(ops)))
+    try:
+        size = max(1, int(np.size(stage.peek(arg))))
+    except NeedConcrete:
+        return largest
+    return -(-size // -(-size // largest))
+
+
+def _forward_jacobian(stage: Stage, sub: Sub, chunk_size: int | None) -> list[list[Value]]:
     primal = sub.emit_primal()
     columns = []
     for j, arg in enumerate(sub.args):
 
-        def row(k: Value, j: int = j, arg: Value = arg) -> list[Value | None]:
-            seeds: list[Value | None] = [None] * len(sub.args)
-            seeds[j] = _one_hot(arg, k)
-            return sub.jvp(seeds)[1]
+        def rows(ks: Sequence[Value], j: int = j, arg: Value = arg) -> list[list[Value | None]]:
+            seeds: list[list[Value | None]] = [[None] * len(sub.args) for _ in ks]
+            for seed, k in zip(seeds, ks, strict=True):
+                seed[j] = _one_hot(arg, k)
+            return sub.jvps(seeds)[1]
 
-        stacked = _rows(stage, arg, primal, row)
+        chunk = 1 if arg.ndim == 0 else chunk_size or _chunk_size(stage, sub, arg)
+        stacked = _rows(stage, arg, primal, rows, chunk)
         columns.append([_moved(s, arg, y, first_is_input=True) for s, y in zip(stacked, primal, strict=True)])
     return [[column[i] for column in columns] for i in range(len(primal))]
 
@@ -507,12 +538,12 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
     out = []
     for i, y in enumerate(results):
 
-        def row(k: Value, i: int = i, y: Value = y) -> list[Value | None]:
+        def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> list[list[Value | None]]:
             seeds: list[Value | None] = [None] * len(results)
-            seeds[i] = _one_hot(y, k)
-            return back(seeds)
+            seeds[i] = _one_hot(y, ks[0])
+            return [back(seeds)]
 
-        stacked = _rows(stage, y, sub.args, row)
+        stacked = _rows(stage, y, sub.args, rows)
         out.append([_moved(s, y, a, first_is_input=False) for s, a in zip(stacked, sub.args, strict=True)])
     return out
 

@@ -175,7 +175,6 @@ for _level in _LEVELS:
 
 def bound(f: Any) -> Callable[..., Any] | None:
     """The staged version (taking the stage first) of a bound method that has effects: of a logger."""
-    if isinstance(f, types.MethodType) and isinstance(f.__self__, logging.Logger | logging.LoggerAdapter):
-        if f.__name__ in _LEVELS:
-            return lambda stage, *args, **kwargs: call_python(stage, f, args, kwargs)
+    if isinstance(f.__self__, logging.Logger | logging.LoggerAdapter) and f.__name__ in _LEVELS:
+        return lambda stage, *args, **kwargs: call_python(stage, f, args, kwargs)
     return None

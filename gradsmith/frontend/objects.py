@@ -16,6 +16,7 @@ from gradsmith.errors import MissingRule, UnsupportedCode
 from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS, Frame, StagedFunction
+from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import HELD
 from gradsmith.frontend.outside import lift_attribute, lift_item
@@ -89,6 +90,12 @@ def _dispatch(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
         method = getattr(type(owner), dunder, None)
         if method is None or isinstance(owner, Symbolic) or (_plain(owner) and not _plain(other)):
             continue
+        if method is object.__ne__ and isinstance(equal := getattr(type(owner), "__eq__", None), FUNCTIONS):
+            result = call(stage, equal, [owner, other], {})
+            if result is not NotImplemented:
+                return arithmetic.logical_not(truth(stage, result))
+        if method is getattr(object, dunder, None):
+            continue
         if isinstance(other, Symbolic) and not isinstance(method, FUNCTIONS):
             continue
         result = call(stage, method, [owner, other], {})
@@ -110,6 +117,8 @@ def python_type(x: Any) -> type:
         return x.python_type
     if isinstance(x, Array):
         return np.ndarray
+    if isinstance(x, Handle):
+        return x.kind
     return types.FunctionType if isinstance(x, StagedFunction) else type(x)
 
 
@@ -133,8 +142,8 @@ def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if symbol in ("in", "not in"):
         found = _contains(stage, y, x)
         return found if symbol == "in" else arithmetic.logical_not(found)
-    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and type(x) is type(y) and symbol in ("==", "!="):
-        return _compare_sequences(stage, symbol, x, y)
+    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and type(x) is type(y):
+        return (_compare_sequences if symbol in ("==", "!=") else _order_sequences)(stage, symbol, x, y)
     if isinstance(x, Symbolic) and not _numeric(y) or isinstance(y, Symbolic) and not _numeric(x):
         if symbol in ("==", "!=") and (_plain(x) or _plain(y)):
             return symbol == "!="
@@ -163,7 +172,25 @@ def _compare_sequences(stage: Stage, symbol: str, x: Sequence[Any], y: Sequence[
     return equal if symbol == "==" else arithmetic.logical_not(equal)
 
 
+def _order_sequences(stage: Stage, symbol: str, x: Sequence[Any], y: Sequence[Any]) -> Any:
+    """``x symbol y`` by the first items that differ."""
+    if not x or not y:
+        return arithmetic.BINARY[symbol][1](len(x), len(y))
+    equal = truth(stage, compare(stage, "==", x[0], y[0]))
+    if equal is True:
+        return _order_sequences(stage, symbol, x[1:], y[1:])
+    first = truth(stage, compare(stage, symbol[0], x[0], y[0]))
+    if equal is False:
+        return first
+    rest = _order_sequences(stage, symbol, x[1:], y[1:])
+    return arithmetic.binary("|", first, arithmetic.binary("&", equal, rest))
+
+
 def _contains(stage: Stage, container: Any, x: Any) -> Any:
+    from gradsmith.frontend.iterables import Once
+
+    if isinstance(container, Once):
+        container = iterate(stage, container.take(Once.LOST))
     if isinstance(container, Array):
         return arithmetic.truth(call_catalogue(np.any, arithmetic.binary("==", container, x)))
     if isinstance(x, Symbolic) or (isinstance(container, list | tuple) and any(isinstance(c, Symbolic) for c in container)):
@@ -308,6 +335,10 @@ def _symbolic_attribute(stage: Stage, x: Any, name: str) -> Any:
     catalogue.load()
     if name == "__class__":
         return python_type(x)
+    if isinstance(x, Handle):
+        from gradsmith.frontend import randomness
+
+        return randomness.attribute(stage, x, name)
     if isinstance(x, Scalar) and x.weak:
         return _python_number_attribute(x, name)
     if name in catalogue.ATTRIBUTES:
@@ -515,6 +546,11 @@ def delitem(stage: Stage, x: Any, key: Any) -> None:
 
 def iterate(stage: Stage, x: Any) -> list[Any]:
     """The items of ``x`` as a list: unpacking, and loops that unroll. Run-time lengths are specialised on."""
+    from gradsmith.frontend.iterables import Pulled, taken
+
+    x = taken(x)
+    if isinstance(x, Pulled):
+        return x.rest()
     if isinstance(x, Array):
         n = int(stage.concrete(length(stage, x)))
         return [indexing.getitem(x, k) for k in range(n)]

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.backends import effects
+from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Maybe, Symbolic
 
@@ -41,6 +43,9 @@ def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
         return stage.capture(found, read, name)
     if isinstance(found, float | complex | np.inexact):
         return stage.capture(found, read, name)
+    if is_generator(found):
+        number = stage.capture(effects.handle(found), lambda: effects.handle(read()), name)
+        return Handle(number, type(found))
     if type(found) in (list, tuple, dict) and len(found) <= _MAX_ITEMS:
         return _lift_container(stage, found, read, name)
     stage.assume(read, found, name)

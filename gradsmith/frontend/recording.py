@@ -13,16 +13,18 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
 from gradsmith import tree
+from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode
 from gradsmith.frontend import arithmetic, calls, objects, reading
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.replacements import replaced
 from gradsmith.frontend.stage import NeedConcrete, Stage
@@ -53,6 +55,7 @@ class Recorder:
         self.scopes: list[Scope] = []
         self.refused: GradsmithError | None = None  # raised again at the end, should the function catch it
         self.caught = False  # an operation raised an error that no guard stands for
+        self.drew = False  # the function was given a random generator
         self.for_one_call = False  # the function changed what it reads from outside, or drew random numbers
         self.arrays = reading.Arrays(stage)
         self.outside: reading.Outside | None = None
@@ -87,7 +90,10 @@ class Recorder:
         stage.engine = "tape"
         self.running += 1
         try:
-            with replaced(f) if outermost else nullcontext():
+            if not outermost:
+                yield
+                return
+            with replaced(f), _users_recursion():
                 yield
         finally:
             self.running -= 1
@@ -102,7 +108,7 @@ class Recorder:
         outside, assumptions = self.outside, self.stage.assumptions
         assert outside is not None
         changed = self.arrays.settle()
-        if self.caught or not outside.complete or outside.changed() or changed & outside.names.keys():
+        if self.caught or self.drew or not outside.complete or outside.changed() or changed & outside.names.keys():
             self.for_one_call = True
             assumptions.append((reading.once(), True))
         else:
@@ -127,6 +133,9 @@ class Recorder:
             return kind(*map(self.wrap, x))
         if kind is objects.Method:
             return self._method(x)
+        if kind is Handle:  # Python draws from it while it records
+            self.drew = True
+            return effects.object_of(self.stage.known[x.number.value])
         return x
 
     def _method(self, method: objects.Method) -> Callable[..., Any]:
@@ -210,7 +219,7 @@ class Recorder:
 
     def made(self, x: np.ndarray) -> Any:
         """A new array of known elements, which recorded values may be written into."""
-        return self.wrap(fresh(Const(x), contiguous=x.flags.c_contiguous))
+        return self.perform(lambda stage: fresh(Const(x), contiguous=x.flags.c_contiguous))
 
     def refuse(self, message: str) -> NoReturn:
         """Raise UnsupportedCode; the recording fails with it even if the function catches it."""
@@ -234,6 +243,20 @@ class Recorder:
         if key not in self._locations:
             self._locations[key] = Location(key[0].co_filename, key[1], key[0].co_qualname)
         return self._locations[key]
+
+
+@contextmanager
+def _users_recursion() -> Iterator[None]:
+    """The recursion that the user allows: unlike the stager's own, it may go through compiled code, which needs stack."""
+    staging, depth = sys.getrecursionlimit(), 0
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(min(staging, depth + st.recursion_limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(staging)
 
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep

@@ -96,7 +96,12 @@ def _is_ruled(x: Any, module: types.ModuleType) -> bool:
 
 @functools.cache
 def _table() -> dict[Any, Callable[..., Any]]:
-    return {original: _replacement(original) for _, _, original in _places()}
+    table = {original: _replacement(original) for _, _, original in _places()}
+    for original, replacement in table.items():  # staged code that runs meanwhile finds the replacements in the modules
+        catalogue.alias(replacement, original)
+        if (builtin := staged.find(original)) is not None:
+            staged.register(replacement, builtin)
+    return table
 
 
 def _replacement(original: Any) -> Callable[..., Any]:
@@ -111,7 +116,7 @@ def _replacement(original: Any) -> Callable[..., Any]:
             return original(*args, **kwargs)
         if holds_recorded(args) or holds_recorded(tuple(kwargs.values())):
             return recorder.call(original, args, kwargs)
-        if making is None or of_library(sys._getframe(1).f_code):
+        if making is None or not _called_by(sys._getframe(1), call):
             return original(*args, **kwargs)
         found = original(*args, **kwargs)
         if type(found) is not np.ndarray or found.dtype.kind not in "biufc" or (args and found is args[0]):
@@ -119,6 +124,18 @@ def _replacement(original: Any) -> Callable[..., Any]:
         return recorder.call(original, args, kwargs) if making == "staged" else recorder.made(found)
 
     return call
+
+
+def _called_by(frame: types.FrameType, f: Any) -> bool:
+    """Whether the user's code in ``frame`` calls ``f``: not a library, and not compiled code that the frame calls.
+
+    Compiled code has no frame of its own, and crashes with what is no ndarray; ``f`` is not among the names that a frame uses
+    when that calls it.
+    """
+    if of_library(frame.f_code):
+        return False
+    names = frame.f_code.co_names
+    return f.__name__ in names or any(frame.f_globals.get(n) is f for n in names) or any(x is f for x in frame.f_locals.values())
 
 
 def holds_recorded(x: Any) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from gradsmith.errors import MissingRule
 from gradsmith.ir.builder import (
     add_at,
     broadcast_to,
@@ -459,6 +460,16 @@ PUSHFORWARDS |= {
     "seq_stack": _linear,
     "seq_unstack": _linear,
 }
+
+
+def missing(op: Op) -> MissingRule:
+    """The error for an operation without a rule."""
+    if op.name == "effect":
+        return MissingRule(
+            f"what {op.attrs['fn'].name}() gives at each call has no derivative with respect to its arguments ({op.loc}): "
+            "keep the derivative away with stop_gradient"
+        )
+    return MissingRule(f"no derivative is known for {op.name} ({op.loc})")
 
 
 def is_array(value: Value) -> bool:

@@ -138,7 +138,7 @@ class _Reverse:
             return host.pullback(op, g, wanted)
         rule = structural.PULLBACKS.get(op.name)
         if rule is None:
-            raise errors.MissingRule(f"no derivative is known for {op.name} at {op.loc}")
+            raise structural.missing(op)
         out = list(rule(op, g, wanted))
         if op.name in ("set", "add_at") and isinstance(out[1], Value) and not self.shapes.fills(op):
             out[1] = structural.like(out[1], op.args[1])
