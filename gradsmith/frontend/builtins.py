@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import operator
 import types
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, objects
+from gradsmith.frontend import arithmetic, iterables, objects, records
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import (
@@ -73,6 +75,11 @@ def _isinstance(stage: Stage, x: Any, kinds: Any) -> bool:
     return isinstance(x, kinds)
 
 
+@_staged(super)
+def _super(stage: Stage, *args: Any) -> Any:
+    return super(*args)
+
+
 @_staged(type)
 def _type(stage: Stage, x: Any, *rest: Any) -> Any:
     return type(x, *rest) if rest else objects.python_type(x)
@@ -105,7 +112,12 @@ def _setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
 
 @_staged(object.__setattr__)
 def _object_setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
-    stage.heap.write(Slot("attr", x, name), value)
+    objects.store_attribute(stage, x, name, value)
+
+
+@_staged(delattr)
+def _delattr(stage: Stage, x: Any, name: str) -> None:
+    objects.delattr_(stage, x, name)
 
 
 @_staged(id)
@@ -135,7 +147,7 @@ def _scalar(x: Any, what: str) -> Any:
 def _float(stage: Stage, x: Any = 0.0) -> Any:
     if not isinstance(x, Symbolic):
         method = getattr(type(x), "__float__", None)
-        return _call(stage, method, x) if isinstance(method, types.FunctionType) else float(x)
+        return _call(stage, method, x) if isinstance(method, FUNCTIONS) else float(x)
     x = _scalar(x, "float")
     if x.dtype.kind == "c":
         raise TypeError("float() argument must be a string or a real number, not 'complex'")
@@ -180,7 +192,7 @@ def _index(stage: Stage, x: Any) -> Any:
 def _abs(stage: Stage, x: Any) -> Any:
     if not isinstance(x, Symbolic):
         method = getattr(type(x), "__abs__", None)
-        return _call(stage, method, x) if isinstance(method, types.FunctionType) else stage.wrap(abs(x))
+        return _call(stage, method, x) if isinstance(method, FUNCTIONS) else stage.wrap(abs(x))
     if is_weak(x):
         value = x.value if x.dtype.kind != "b" else ir.cast(x.value, np.int64)
         return arithmetic.python_number(ir.elementwise("abs", value))
@@ -211,6 +223,7 @@ def _pow(stage: Stage, x: Any, y: Any, modulus: Any = None) -> Any:
 
 @_staged(sum)
 def _sum(stage: Stage, xs: Any, start: Any = 0) -> Any:
+    xs = iterables.taken(xs)
     if isinstance(xs, Array) or is_grown(xs):
         total = objects.call_catalogue(np.sum, fresh(st.as_value(xs)), axis=0)
         if isinstance(xs, list) and xs[0].weak and isinstance(total, Scalar):
@@ -225,6 +238,7 @@ def _sum(stage: Stage, xs: Any, start: Any = 0) -> Any:
 def _extreme(symbol: str, ufunc: np.ufunc, reduction: Any) -> Callable[..., Any]:
     def extreme(stage: Stage, *args: Any, key: Any = None, default: Any = MISSING) -> Any:
         single = len(args) == 1
+        args = tuple(map(iterables.taken, args))
         if single and key is None and isinstance(args[0], Array):
             return objects.call_catalogue(reduction, args[0])
         if single and is_grown(args[0]):
@@ -251,9 +265,14 @@ def _extreme(symbol: str, ufunc: np.ufunc, reduction: Any) -> Callable[..., Any]
         t = objects.truth(stage, objects.compare(stage, symbol, keys[1], keys[0]))
         if isinstance(t, bool):
             return b if t else a
-        from gradsmith.frontend.flow import branch
+        from gradsmith.frontend.flow import JoinFailure, branch
 
-        return branch(stage, t.value, lambda: b, lambda: a)
+        try:
+            return branch(stage, t.value, lambda: b, lambda: a)
+        except JoinFailure:
+            if not stage.peekable(t.value):
+                raise
+            return b if stage.concrete(t) else a
 
     return extreme
 
@@ -273,6 +292,7 @@ def _all(stage: Stage, xs: Any) -> Any:
 
 
 def _fold_truth(stage: Stage, xs: Any, symbol: str, stop: bool) -> Any:
+    xs = iterables.taken(xs)
     if isinstance(xs, Array) and xs.ndim == 1:
         return arithmetic.truth(objects.call_catalogue(np.any if stop else np.all, xs))
     result: Any = not stop
@@ -303,9 +323,18 @@ def _range(stage: Stage, *args: Any) -> Any:
 
 @_staged(zip)
 def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
-    if any(map(iterables.runs_as_loop, xs)):
-        return iterables.Zip([x if _indexable(x) else objects.iterate(stage, x) for x in xs], strict)
-    return stage.heap.born(list(zip(*(objects.iterate(stage, x) for x in xs), strict=strict)))
+    parts = [x.take(iterables.Once.LOST, whole=False) if isinstance(x, iterables.Once) else x for x in xs]
+    return iterables.Once(lambda: _zipped(stage, parts, strict))
+
+
+def _zipped(stage: Stage, parts: list[Any], strict: bool) -> Any:
+    if any(isinstance(p, iterables.Pulled) for p in parts):
+        found = [p if isinstance(p, iterables.Pulled) else objects.iterate(stage, p) for p in parts]
+        most = min((len(p) for p in found if isinstance(p, list)), default=iterables.MAX_UNROLL) + strict
+        parts = [p if isinstance(p, list) else p.rest(0, most) for p in found]
+    if any(map(iterables.runs_as_loop, parts)):
+        return iterables.Zip([x if _indexable(x) else objects.iterate(stage, x) for x in parts], strict)
+    return stage.heap.born(list(zip(*(objects.iterate(stage, x) for x in parts), strict=strict)))
 
 
 def _indexable(x: Any) -> bool:
@@ -314,33 +343,60 @@ def _indexable(x: Any) -> bool:
 
 @_staged(enumerate)
 def _enumerate(stage: Stage, xs: Any, start: Any = 0) -> Any:
-    if iterables.runs_as_loop(xs):
-        return iterables.Enumerate(xs, start)
-    return stage.heap.born(list(enumerate(objects.iterate(stage, xs), stage.concrete(start))))
+    part = xs.take(iterables.Once.LOST) if isinstance(xs, iterables.Once) else xs
+
+    def numbered() -> Any:
+        if iterables.runs_as_loop(part):
+            return iterables.Enumerate(part, start)
+        return stage.heap.born(list(enumerate(objects.iterate(stage, part), stage.concrete(start))))
+
+    return iterables.Once(numbered)
 
 
 @_staged(reversed)
 def _reversed(stage: Stage, xs: Any) -> Any:
-    if isinstance(xs, range):
-        return xs[::-1]
-    if iterables.runs_as_loop(xs):
-        return iterables.Reversed(xs)
-    return stage.heap.born(objects.iterate(stage, xs)[::-1])
+    if isinstance(xs, iterables.Once):
+        raise TypeError("'iterator' object is not reversible")
+
+    def backwards() -> Any:
+        if isinstance(xs, range):
+            return xs[::-1]
+        return iterables.Reversed(xs) if iterables.runs_as_loop(xs) else stage.heap.born(objects.iterate(stage, xs)[::-1])
+
+    return iterables.Once(backwards)
 
 
 @_staged(map)
 def _map(stage: Stage, f: Any, *xs: Any) -> Any:
-    return _collect(stage, xs[0] if len(xs) == 1 else _zip(stage, *xs), lambda x: _call(stage, f, *(x if len(xs) > 1 else (x,))))
+    items = _iter(stage, xs[0]) if len(xs) == 1 else _zip(stage, *xs)
+    spread = (lambda x: (x,)) if len(xs) == 1 else tuple
+    return iterables.Once(lambda: _collect(stage, items.take(), lambda x: _call(stage, f, *spread(x))))
 
 
 @_staged(filter)
 def _filter(stage: Stage, f: Any, xs: Any) -> Any:
-    out = []
-    for x in objects.iterate(stage, xs):
-        t = objects.truth(stage, x if f is None else _call(stage, f, x))
-        if stage.concrete(t):
-            out.append(x)
-    return stage.heap.born(out)
+    items = _iter(stage, xs)
+
+    def chosen() -> Any:
+        out = []
+        for x in objects.iterate(stage, items):
+            t = objects.truth(stage, x if f is None else _call(stage, f, x))
+            if stage.concrete(t):
+                out.append(x)
+        return stage.heap.born(out)
+
+    return iterables.Once(chosen)
+
+
+@_staged(next)
+def _next(stage: Stage, xs: Any, default: Any = MISSING) -> Any:
+    advance = xs.advance if isinstance(xs, iterables.Once) else lambda: _call(stage, type(xs).__next__, xs)
+    if default is MISSING:
+        return advance()
+    try:
+        return advance()
+    except StopIteration:
+        return default
 
 
 def _collect(stage: Stage, xs: Any, f: Callable[[Any], Any]) -> Any:
@@ -357,6 +413,7 @@ def _collect(stage: Stage, xs: Any, f: Callable[[Any], Any]) -> Any:
 
 @_staged(list)
 def _list(stage: Stage, xs: Any = ()) -> Any:
+    xs = iterables.taken(xs)
     if isinstance(xs, list):
         return stage.heap.born(list(xs))
     if iterables.runs_as_loop(xs) and not isinstance(xs, range):
@@ -367,6 +424,11 @@ def _list(stage: Stage, xs: Any = ()) -> Any:
 @_staged(tuple)
 def _tuple(stage: Stage, xs: Any = ()) -> Any:
     return tuple(objects.iterate(stage, xs))
+
+
+@_staged(tuple.__new__)
+def _tuple_new(stage: Stage, cls: type, xs: Any = ()) -> Any:
+    return tuple.__new__(cls, objects.iterate(stage, xs))
 
 
 @_staged(set, frozenset)
@@ -383,7 +445,11 @@ def _dict(stage: Stage, *args: Any, **kwargs: Any) -> Any:
 
 @_staged(iter)
 def _iter(stage: Stage, xs: Any) -> Any:
-    return iter(objects.iterate(stage, xs))
+    if isinstance(xs, iterables.Once):
+        return xs
+    if isinstance(getattr(type(xs), "__iter__", None), FUNCTIONS):
+        return _call(stage, type(xs).__iter__, xs)
+    return iterables.Once(lambda: xs if _indexable(xs) else objects.iterate(stage, xs))
 
 
 @_staged(sorted)
@@ -425,7 +491,7 @@ def _copy(stage: Stage, x: Any) -> Any:
 
 
 @_staged(copy.deepcopy)
-def _deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
+def deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
     def copied(y: Any) -> Any:
         if isinstance(y, Array):
             known = memory.get(id(y.cell))
@@ -452,6 +518,11 @@ def _deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
 
     memory: dict[int, Any] = {}
     return copied(x)
+
+
+_BUILTINS[dataclasses.replace] = records.replace
+_BUILTINS[dataclasses.asdict] = records.as_dict
+_BUILTINS[dataclasses.astuple] = records.as_tuple
 
 
 # ---- text and effects -----------------------------------------------------------------------------------------------

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import calls, flow, objects
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
-from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_global
+from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_assigned, load_global, outer_slot
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.values import Maybe, Scalar, Symbolic
@@ -63,7 +64,15 @@ def load_name(name: str, scope: Scope) -> Expr:
     """A closure that reads a variable."""
     depth = scope.depth_of(name)
     if depth is None:
-        return lambda frame: load_global(frame, name)
+        read = load_assigned if assigns_outer(name, scope) else load_global
+
+        def load_outer(frame: Frame) -> Any:
+            value = read(frame, name)
+            return known(frame, value, name) if type(value) is Maybe else value
+
+        return load_outer
+    if scope.is_class and depth == 0:
+        return _load_in_class(name, scope)
 
     def load(frame: Frame) -> Any:
         vars = frame.outer(depth).vars if depth else frame.vars
@@ -78,6 +87,18 @@ def load_name(name: str, scope: Scope) -> Expr:
     return load
 
 
+def _load_in_class(name: str, scope: Scope) -> Expr:
+    """A name that the body of a class assigns: before that it is one of the scopes around."""
+    assert scope.parent is not None
+    around = load_name(name, scope.parent)
+
+    def load(frame: Frame) -> Any:
+        assert frame.parent is not None
+        return frame.vars[name] if name in frame.vars else around(frame.parent)
+
+    return load
+
+
 def known(frame: Frame, value: Maybe, name: str) -> Any:
     """The value of a variable that only some paths assign; raises at run time on the others."""
     frame.stage.check(
@@ -88,14 +109,21 @@ def known(frame: Frame, value: Maybe, name: str) -> Any:
     return known(frame, value.value, name) if isinstance(value.value, Maybe) else value.value
 
 
+def assigns_outer(name: str, scope: Scope) -> bool:
+    """Whether assigning the name changes a closure cell or a global that exists outside staged code."""
+    return name in scope.globals_declared or (name in scope.nonlocals and scope.depth_of(name) is None)
+
+
 def store_name(name: str, scope: Scope) -> Callable[[Frame, Any], None]:
     """A closure that assigns a variable."""
-    if name in scope.globals_declared or (name in scope.nonlocals and scope.depth_of(name) is None):
+    if assigns_outer(name, scope):
 
-        def refuse(frame: Frame, value: Any) -> None:
-            raise UnsupportedCode(f"assigning the variable {name!r} of an outer scope cannot be staged")
+        def store_outer(frame: Frame, value: Any) -> None:
+            with suppress(NameError):
+                load_assigned(frame, name)  # what paths that do not assign it go on with
+            frame.stage.heap.write(outer_slot(frame, name), value)
 
-        return refuse
+        return store_outer
     depth = scope.depth_of(name) or 0
 
     def store(frame: Frame, value: Any) -> None:
@@ -394,7 +422,8 @@ def function_maker(node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Expr:
 
 
 def _comprehension(node: Any, scope: Scope, kind: str) -> Expr:
-    """All comprehensions are evaluated at once: a generator expression gives a list."""
+    """A comprehension is evaluated at once, a generator expression when its first item is asked for."""
+    from gradsmith.frontend.iterables import Once
     from gradsmith.frontend.loops import for_each
     from gradsmith.frontend.statements import assigned_names, compile_target
 
@@ -413,18 +442,18 @@ def _comprehension(node: Any, scope: Scope, kind: str) -> Expr:
         item = (st.static(key(frame)), value(frame)) if kind == "dict" else value(frame)
         calls.call(frame.stage, out.append, [item], {})
 
-    def level(frame: Frame, outer: Frame, n: int, out: list[Any]) -> None:
+    def level(frame: Frame, n: int, out: list[Any], first: Any = None) -> None:
         if n == len(levels):
             add(frame, out)
             return
         iterable, store, conditions, target = levels[n]
-        xs = iterable(outer if n == 0 else frame)
+        xs = iterable(frame) if n else first
 
         def each(x: Any, k: int = 0) -> None:
             if k == 0:
                 store(frame, x)
             if k == len(conditions):
-                level(frame, outer, n + 1, out)
+                level(frame, n + 1, out)
                 return
             t = decide(frame, condition(frame, conditions[k](frame)))
             if isinstance(t, bool):
@@ -435,18 +464,25 @@ def _comprehension(node: Any, scope: Scope, kind: str) -> Expr:
 
         for_each(frame, xs, each, assigned=sorted(assigned_names([target])))
 
-    def run(frame: Frame) -> Any:
+    def evaluate(frame: Frame, first: Any) -> Any:
         child = Frame(frame.stage, frame, frame.globals, frame.cells, frame.function)
         child.owner = frame.owner or frame
         out: list[Any] = frame.stage.heap.born([])
         frame.stage.frames.append(child)
         child.vars["%list"] = out
-        level(child, frame, 0, out)
+        level(child, 0, out, first)
         if frame.stage.frames and frame.stage.frames[-1] is child:
             frame.stage.frames.pop()
         if kind == "dict":
             return frame.stage.heap.born(dict(out))
         return frame.stage.heap.born(set(map(st.static, out))) if kind == "set" else out
+
+    def run(frame: Frame) -> Any:
+        first = levels[0][0](frame)
+        if kind != "generator":
+            return evaluate(frame, first)
+        items = first.take(Once.LOST, whole=False) if isinstance(first, Once) else first
+        return Once(lambda: evaluate(frame, items))
 
     return _located(node, scope, run)
 
@@ -486,7 +522,7 @@ _COMPILERS: dict[type[ast.AST], Callable[[Any, Scope], Expr]] = {
     ast.Call: _call,
     ast.Lambda: lambda node, scope: function_maker(node, scope),
     ast.ListComp: lambda node, scope: _comprehension(node, scope, "list"),
-    ast.GeneratorExp: lambda node, scope: _comprehension(node, scope, "list"),
+    ast.GeneratorExp: lambda node, scope: _comprehension(node, scope, "generator"),
     ast.SetComp: lambda node, scope: _comprehension(node, scope, "set"),
     ast.DictComp: lambda node, scope: _comprehension(node, scope, "dict"),
     ast.JoinedStr: _joinedstr,

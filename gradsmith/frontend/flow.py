@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.errors import GradsmithError, UnsupportedCode
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
@@ -18,8 +19,8 @@ from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, dtype_of, is_number, is_weak, next_birth
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Value
-from gradsmith.ir.types import I64
+from gradsmith.ir.program import Block, Const, Op, Value
+from gradsmith.ir.types import I64, ArrayType
 
 JUMP, RETURN = "%jump", "%return"
 FALL, BREAK, CONTINUE, RETURNED = 0, 1, 2, 3
@@ -29,8 +30,15 @@ AMBIGUOUS = (
 )
 
 
+CAUGHT = "an exception that is raised on a run-time condition and caught by the function itself"
+
+
 class DeadPath(Exception):
     """The staged path ends here: an exception is raised on it at run time."""
+
+
+#: exceptions of the stager, which no ``except`` of staged code sees
+INTERNAL = (JoinFailure, st.NeedConcrete, DeadPath, GradsmithError, RecursionError)
 
 
 # ---- branches -------------------------------------------------------------------------------------------------------
@@ -47,16 +55,55 @@ class _Branch:
         return self.writes[slot] if slot in self.writes else slot.get()
 
 
-def _stage_branch(stage: Stage, body: Callable[[], Any]) -> _Branch:
+def _stage_branch(stage: Stage, body: Callable[[], Any], birth: int) -> _Branch:
     mark = stage.heap.mark()
     with stage.region() as block:
-        try:
-            result, dead = body(), False
-        except DeadPath:
-            result, dead = MISSING, True
+        result, dead = conditional(stage, body)
     writes = stage.heap.written(mark)
     stage.heap.rollback(mark)
+    for slot, value in writes.items():
+        if stage.heap.birth(slot.owner) >= birth:  # made in the branch: the other one does not know it
+            slot.put(value)
     return _Branch(block, writes, result, dead)
+
+
+def errors_of(op: Op) -> list[type[Exception]]:
+    """What ``op`` may raise at run time."""
+    if op.regions:
+        return [error for region in op.regions for inner in region.ops for error in errors_of(inner)]
+    if op.name == "check":
+        return [op.attrs["error"]]
+    arrays = [a for a in op.args if isinstance(a.type, ArrayType) and a.ndim]
+    errors: list[type[Exception]] = []
+    if op.name in ("index", "set", "add_at") and not op.attrs.get("checked") and {"i", "a"} & set(map(str, op.attrs["spec"])):
+        errors.append(IndexError)
+    if op.name == "host":
+        errors += [ValueError, np.linalg.LinAlgError]
+    if op.name in _SHAPED or (op.name in ELEMENTWISE and len(arrays) > 1) or (op.name in ("set", "add_at") and len(arrays) > 1):
+        errors.append(ValueError)
+    return errors
+
+
+_SHAPED = frozenset({"reshape", "broadcast_to", "matmul", "concatenate", "seq_stack"})
+
+
+def conditional(stage: Stage, body: Callable[[], Any]) -> tuple[Any, bool]:
+    """Stage code that runs on a run-time condition: (its result, whether it certainly raises).
+
+    What Python raises while staging it is raised at run time, when the path is taken.
+    """
+    try:
+        return body(), False
+    except DeadPath:
+        return MISSING, True
+    except INTERNAL:
+        raise
+    except Exception as error:
+        if any(frame.try_depth >= 0 for frame in stage.frames):
+            raise UnsupportedCode(CAUGHT) from error
+        text = str(error).replace("{", "{{").replace("}", "}}")
+        stage.builder.emit("check", [Const(False)], error=type(error), message=text)
+        return MISSING, True
 
 
 def branch(
@@ -73,7 +120,11 @@ def branch(
     Raises :class:`JoinFailure` (with everything taken back) when a slot has no common description.
     """
     point, birth = stage.checkpoint(), next_birth()
-    branches = [_stage_branch(stage, then), _stage_branch(stage, otherwise)]
+    try:
+        branches = [_stage_branch(stage, side, birth) for side in (then, otherwise)]
+    except (JoinFailure, st.NeedConcrete):
+        stage.restore(point)
+        raise
     dead = [b.dead for b in branches]
     if any(dead):
         return _one_sided(stage, condition, branches, dead)
@@ -81,8 +132,8 @@ def branch(
     notes = [s for s in slots if _is_note(s)]
     slots = [s for s in slots if not _is_note(s) and wanted(s)]
     try:
-        joined = [(s, *_join_branches([b.get(s) for b in branches], s)) for s in slots]
-        result, results_found = _join_branches([b.result for b in branches], None)
+        joined = [(s, *_join_branches(stage, [b.get(s) for b in branches], s, birth)) for s in slots]
+        result, results_found = _join_branches(stage, [b.result for b in branches], None, birth)
     except JoinFailure:
         stage.restore(point)
         raise
@@ -134,11 +185,27 @@ def _is_note(slot: Slot) -> bool:
     return slot.kind == "attr" and isinstance(slot.owner, Cell)
 
 
-def _join_branches(found: list[Any], slot: Slot | None) -> tuple[Desc, list[Any]]:
+def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int) -> tuple[Desc, list[Any]]:
+    contents = slot is not None and slot.kind == "list"  # of one list, on both paths
+    if _parts_ways(stage, found[0], found[1], birth, contents):
+        raise JoinFailure(f"{slot or 'the result'} holds one of two lists or dicts that can be reached otherwise")
     try:
         return join(found[0], found[1], slot is not None and slot.kind == "list"), found
     except JoinFailure as failure:
         raise JoinFailure(f"{slot or 'the result'} holds {failure}") from None
+
+
+def _parts_ways(stage: Stage, a: Any, b: Any, birth: int, contents: bool = False) -> bool:
+    """Whether joining two objects would copy a list or dict from before ``birth``, which other names may refer to."""
+    if a is b:
+        return False
+    pair = [x.value if isinstance(x, Maybe) else x for x in (a, b)]
+    if not contents and any(isinstance(x, list | dict) and stage.heap.birth(x) < birth for x in pair):
+        return True
+    if len({type(x) for x in pair}) > 1 or not isinstance(pair[0], list | tuple | dict) or len(pair[0]) != len(pair[1]):
+        return any(stage.heap.birth(c) < birth for x in pair for c in _containers_in(x) if not (contents and c is x))
+    items = [list(x.values()) if isinstance(x, dict) else x for x in pair]
+    return any(_parts_ways(stage, x, y, birth) for x, y in zip(*items, strict=True))
 
 
 def _arrays_in(x: Any) -> Iterable[Array]:
@@ -152,6 +219,24 @@ def _arrays_in(x: Any) -> Iterable[Array]:
             yield from _arrays_in(y)
     elif isinstance(x, Maybe):
         yield from _arrays_in(x.value)
+
+
+def _containers_in(x: Any) -> Iterable[Any]:
+    """The lists and dicts in ``x``."""
+    if isinstance(x, Maybe):
+        yield from _containers_in(x.value)
+    if isinstance(x, list | dict):
+        yield x
+    if isinstance(x, list | tuple | dict):
+        for y in x.values() if isinstance(x, dict) else x:
+            yield from _containers_in(y)
+
+
+def _snapshot(x: Any) -> Any:
+    """``x`` with copies of the lists and dicts in it, which may be changed."""
+    if type(x) in (list, tuple):
+        return type(x)(map(_snapshot, x))
+    return {k: _snapshot(v) for k, v in x.items()} if type(x) is dict else x
 
 
 def _older(found: list[Any], birth: int) -> list[Cell]:
@@ -209,6 +294,7 @@ class Loop:
         self.descs: dict[Slot, Desc] = {}
         self.ambiguous: dict[Slot, str] = {}  # slots whose array must not be written, and why
         self.notes: dict[Slot, str] = {}  # the same for cells from before the loop
+        self.shared: set[Slot] = set()  # slots that hold lists or dicts with other names
         self.ends: dict[Slot, Any] = {}
 
     def run(self) -> Value | None:
@@ -235,16 +321,17 @@ class Loop:
     def _start(self) -> None:
         for slot in self.assigned:
             entry = slot.get()
-            if entry is MISSING or not self.wanted(slot) or (slot in self.accumulated and isinstance(entry, Array)):
+            if entry is MISSING or not self.wanted(slot) or (slot in self.accumulated and isinstance(entry, Array | list)):
                 continue  # ``array += …`` writes the array in place: its cell is found by the journal
             number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
             self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
-            if any(self.stage_references(a.cell) > 1 for a in _arrays_in(entry)):
+            variables = [v for frame in self.stage.frames for v in frame.vars.values()]
+            cells = [a.cell for v in variables for a in _arrays_in(v)]
+            if any(cells.count(a.cell) > 1 for a in _arrays_in(entry)):
                 self.ambiguous[slot] = AMBIGUOUS
-
-    def stage_references(self, cell: Cell) -> int:
-        """How many variables of the running calls refer to the cell, directly or in a container."""
-        return sum(a.cell is cell for frame in self.stage.frames for v in frame.vars.values() for a in _arrays_in(v))
+            containers = [id(c) for v in variables for c in _containers_in(v)]
+            if any(containers.count(id(c)) > 1 for c in _containers_in(entry)):
+                self.shared.add(slot)
 
     # one round: stage condition and body with the present descriptions
 
@@ -297,6 +384,7 @@ class Loop:
             position += count
         self.stage.heap.apply(self.notes.items())
         self.heads = {slot: slot.get() for slot in self.descs}
+        self.contents = {slot: _snapshot(head) for slot, head in self.heads.items()}
 
     def _condition(self, extra: list[Value]) -> Value:
         """Whether another iteration follows."""
@@ -332,12 +420,9 @@ class Loop:
         if self.bounds is not None:
             extra[0].name = self.index_name
             index = Scalar(extra[0], weak=True)
-        dead = False
-        try:
-            self.body(index)
-        except DeadPath:
+        _, dead = conditional(stage, lambda: self.body(index))
+        if dead:
             stage.heap.rollback(mark)
-            dead = True
         jump = self.jump.get()
         stable = self._widen(stage.heap.written(mark))
         if not stable:
@@ -354,6 +439,10 @@ class Loop:
     def _widen(self, written: dict[Slot, Any]) -> bool:
         """Extend the descriptions by what the body left in the slots; False when it must be staged again."""
         stable = True
+        changed = {id(slot.owner) for slot in written}
+        for slot in self.shared:
+            if any(id(c) in changed for c in _containers_in(self.heads[slot])):
+                raise JoinFailure(f"{slot} holds a list or dict with another name, and the loop assigns and changes it")
         for slot, end in written.items():
             if slot in self.descs or slot == self.jump or self.stage.heap.birth(slot.owner) >= self.birth:
                 continue
@@ -372,10 +461,10 @@ class Loop:
         for slot, head in self.heads.items():
             desc = self.descs[slot]
             end = slot.get()
-            if end is head:
+            if end is head and not isinstance(end, list | dict):
                 continue
             try:
-                joined = join(head, end, growing=slot.kind == "list")
+                joined = join(self.contents[slot], end, growing=slot.kind == "list")
             except JoinFailure as failure:
                 raise JoinFailure(f"{slot} holds {failure}") from None
             if isinstance(joined, Same) and not isinstance(desc, Same):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
-
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import indexing, objects
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import binary
+from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.values import Array, Scalar, is_grown
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
+
+
+#: how many iterations may be unrolled, and how many items an iterator may give
+MAX_UNROLL = 20_000
 
 
 class Lazy:
@@ -114,16 +120,117 @@ class Reversed(Lazy):
 
 
 class Tail(Lazy):
-    """All items but the first."""
+    """All items but the first ``count``."""
 
-    def __init__(self, xs: Any):
+    def __init__(self, xs: Any, count: int = 1):
         self.xs = xs
+        self.count = count
 
     def staged_length(self) -> Any:
-        return binary_int("-", objects.length(st.current(), self.xs), 1)
+        return binary_int("-", objects.length(st.current(), self.xs), self.count)
 
     def staged_item(self, k: Any) -> Any:
-        return item(self.xs, binary_int("+", k, 1))
+        return item(self.xs, binary_int("+", k, self.count))
+
+
+class Pulled:
+    """The items of an iterator that Python runs, which may have no end: each is asked for once and kept."""
+
+    def __init__(self, iterator: Iterator[Any]):
+        self._iterator = iterator
+        self._found: list[Any] = []
+
+    def has(self, k: int) -> bool:
+        """Whether there is a k-th item."""
+        while len(self._found) <= k:
+            if k >= MAX_UNROLL:
+                raise UnsupportedCode(f"an iterator of more than {MAX_UNROLL} items")
+            try:
+                self._found.append(next(self._iterator))
+            except StopIteration:
+                return False
+        return True
+
+    def __getitem__(self, k: int) -> Any:
+        return st.current().wrap(self._found[k])
+
+    def rest(self, k: int = 0, most: int = MAX_UNROLL + 1) -> list[Any]:
+        """The items from the k-th on, at most so many."""
+        end = k
+        while end < k + most and self.has(end):
+            end += 1
+        return [self[n] for n in range(k, end)]
+
+
+class Once:
+    """An iterator of staged code: items are handed out once. ``make`` gives them, when the first is asked for.
+
+    ``position``: how many were handed out; ALL; or LOST when that is decided by run-time values.
+    """
+
+    ALL, LOST = -1, -2
+
+    def __init__(self, make: Callable[[], Any]):
+        self.make = make
+        self.items: Any = None
+        self.position: Any = 0
+        st.current().heap.born(self)
+
+    def move(self, position: int) -> None:
+        st.current().heap.write(Slot("attr", self, "position"), position)
+
+    def _here(self) -> Any:
+        """The position; the items are there afterwards."""
+        position = self.position
+        if isinstance(position, Scalar):
+            raise st.NeedConcrete(position.value)
+        if position == self.LOST:
+            raise UnsupportedCode("an iterator that is used again after a loop or a zip that may not have used all of it")
+        if self.items is None:
+            st.current().heap.write(Slot("attr", self, "items"), self.make())
+        return position
+
+    def take(self, left: int = ALL, whole: bool = True) -> Any:
+        """The items that are left, as a list or a lazy iterable. The iterator is put to ``left``.
+
+        Without ``whole`` they may also be :class:`Pulled`, of which not all need exist.
+        """
+        position = self._here()
+        self.move(left)
+        if position == self.ALL:
+            return []
+        if isinstance(self.items, Pulled):
+            return self.items.rest(position) if whole or position else self.items
+        if not position:
+            return self.items
+        return self.items[position:] if isinstance(self.items, list | tuple) and not is_grown(self.items) else Tail(self.items, position)
+
+    def advance(self) -> Any:
+        """The next item. Raises StopIteration."""
+        position = self._here()
+        if position == self.ALL or not self._has(position):
+            raise StopIteration
+        self.move(position + 1)
+        return self.items[position] if isinstance(self.items, Pulled) else item(self.items, position)
+
+    def _has(self, k: int) -> bool:
+        stage = st.current()
+        if isinstance(self.items, Pulled):
+            return self.items.has(k)
+        return bool(stage.concrete(objects.compare(stage, "<", k, objects.length(stage, self.items))))
+
+    # Python's own code may iterate, too
+
+    def __iter__(self) -> Once:
+        return self
+
+    def __next__(self) -> Any:
+        return self.advance()
+
+
+def taken(xs: Any) -> Any:
+    """What can be iterated in place of ``xs``: of an iterator the items that are left; it has none from now on."""
+    return xs.take() if isinstance(xs, Once) else xs
 
 
 def item(xs: Any, k: Any) -> Any:

@@ -86,7 +86,8 @@ class Same(Desc):
         self.value = value
 
     def signature(self) -> Any:
-        return ("Same", id(self.value) if isinstance(self.value, Symbolic) else repr(self.value))
+        atom = self.value is None or isinstance(self.value, int | float | complex | str | bytes | np.generic)
+        return ("Same", type(self.value), repr(self.value) if atom else id(self.value))
 
     def types(self) -> list[Type]:
         return []
@@ -126,6 +127,9 @@ class Elements(Desc):
         self.ndim = ndim
         self.contiguous = contiguous
         self.cell = cell
+
+    def signature(self) -> Any:
+        return ("Elements", self.dtype, self.ndim, self.contiguous, self.cell)
 
     def types(self) -> list[Type]:
         return [ArrayType(self.dtype, self.ndim)]
@@ -241,7 +245,7 @@ def describe(x: Any) -> Desc:
 def join(a: Any, b: Any, growing: bool = False) -> Desc:
     """A description that fits both objects. ``growing``: they are the contents of a list before and after appending."""
     if a is b:
-        return Same(a) if not isinstance(a, list | dict) else describe(a)
+        return Same(a)
     if growing and isinstance(a, list) and isinstance(b, list) and (len(a) != len(b) or _grown(a) or _grown(b)):
         return _join_growing(a, b)
     if a is MISSING or b is MISSING:

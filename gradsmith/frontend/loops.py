@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +12,11 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, JoinFailure, Loop
 from gradsmith.frontend.frames import Frame
 from gradsmith.frontend.heap import Slot
+from gradsmith.frontend.iterables import MAX_UNROLL
 from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.stage import NeedConcrete
-from gradsmith.frontend.values import Scalar
+from gradsmith.frontend.values import Scalar, is_grown
 from gradsmith.ir import builder as ir
-
-#: a loop that cannot be a loop of the Program is unrolled up to this many iterations
-MAX_UNROLL = 20_000
-
 
 @dataclass
 class Facts:
@@ -63,14 +60,17 @@ def for_each(
 ) -> None:
     """Run ``each(x)`` for the items of ``xs``; then ``orelse`` unless the loop was left by ``break``."""
     facts = facts or Facts(assigned, live=frozenset())
-    jump = _each(frame, xs, each, facts)
+    items = xs.take(iterables.Once.LOST, whole=False) if isinstance(xs, iterables.Once) else xs
+    jump = _each(frame, items, each, facts)
+    if isinstance(xs, iterables.Once) and not facts.jumps:
+        xs.move(iterables.Once.ALL)
     _after(frame, jump, facts, orelse)
 
 
 def _each(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
     stage = frame.stage
     if not iterables.runs_as_loop(xs):
-        return _unroll(frame, _items(stage, xs), each, facts)
+        return _unroll(frame, _items(stage, xs), 0, each, facts)
     point = stage.checkpoint()
     try:
         return _for(frame, xs, each, facts)
@@ -88,7 +88,7 @@ def _each(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> A
         raise reason from None
     if length > MAX_UNROLL:
         raise reason
-    return _unroll(frame, iter([iterables.item(xs, k) for k in range(length)]), each, facts)
+    return _unroll(frame, _Live([iterables.item(xs, k) for k in range(length)]), 0, each, facts)
 
 
 def _for(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
@@ -116,35 +116,49 @@ def _peel(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> A
     return _for(frame, rest, each, facts)
 
 
-def _items(stage: st.Stage, xs: Any) -> Iterator[Any]:
-    if isinstance(xs, list | tuple | dict | set | frozenset | str | iterables.Lazy) or hasattr(type(xs), "__getitem__"):
-        return iter(objects.iterate(stage, xs))
-    if hasattr(xs, "__next__"):
-        return (stage.wrap(x) for x in xs)
-    return iter(objects.iterate(stage, xs))
+class _Live:
+    """A list whose items are looked up as the loop goes on: its body may append some."""
+
+    def __init__(self, items: list[Any]):
+        self._items = items
+
+    def has(self, k: int) -> bool:
+        if is_grown(self._items):
+            raise UnsupportedCode("a loop over a list that grows in it on a run-time condition")
+        return k < len(self._items)
+
+    def __getitem__(self, k: int) -> Any:
+        return self._items[k]
+
+
+def _items(stage: st.Stage, xs: Any) -> _Live | iterables.Pulled:
+    if isinstance(xs, iterables.Pulled):
+        return xs
+    return _Live(xs if isinstance(xs, list) else objects.iterate(stage, xs))
 
 
 def _current_jump(frame: Frame) -> Any:
     return frame.vars.get(JUMP, FALL)
 
 
-def _unroll(frame: Frame, items: Iterator[Any], each: Callable[[Any], None], facts: Facts) -> Any:
+def _unroll(frame: Frame, items: _Live | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts) -> Any:
+    """Run ``each`` for the items from the k-th on."""
     from gradsmith.frontend.expressions import fork
 
     stage = frame.stage
     slot = Slot("key", frame.vars, JUMP)
-    for count, x in enumerate(items):
-        if count >= MAX_UNROLL:
+    while items.has(k):
+        if k >= MAX_UNROLL:
             raise UnsupportedCode(f"a loop that would have to be unrolled more than {MAX_UNROLL} times")
-        each(x)
+        each(items[k])
+        k += 1
         jump = _current_jump(frame)
         if isinstance(jump, Scalar):
             running = arithmetic.python_number(_normal(jump))
             stage.heap.write(slot, running)
             going = arithmetic.binary("==", running, FALL)
-            rest = list(items)
-            if rest:
-                fork(frame, going, lambda rest=rest: _continue(frame, rest, each, facts), lambda: None)
+            if items.has(k):
+                fork(frame, going, lambda: _continue(frame, items, k, each, facts), lambda: None)
             return _current_jump(frame)
         if jump == CONTINUE:
             stage.heap.write(slot, FALL)
@@ -153,9 +167,9 @@ def _unroll(frame: Frame, items: Iterator[Any], each: Callable[[Any], None], fac
     return FALL
 
 
-def _continue(frame: Frame, rest: list[Any], each: Callable[[Any], None], facts: Facts) -> None:
+def _continue(frame: Frame, items: Any, k: int, each: Callable[[Any], None], facts: Facts) -> None:
     frame.stage.heap.write(Slot("key", frame.vars, JUMP), FALL)
-    jump = _unroll(frame, iter(rest), each, facts)
+    jump = _unroll(frame, items, k, each, facts)
     if jump is not _current_jump(frame):
         frame.stage.heap.write(Slot("key", frame.vars, JUMP), jump)
 

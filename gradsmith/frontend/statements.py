@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gradsmith.errors import GradsmithError, UnsupportedCode
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import calls, flow, objects
 from gradsmith.frontend.arithmetic import inplace
 from gradsmith.frontend.expressions import (
@@ -22,13 +22,12 @@ from gradsmith.frontend.expressions import (
     unsupported,
     wanted,
 )
-from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
+from gradsmith.frontend.flow import BREAK, CAUGHT, CONTINUE, FALL, INTERNAL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
 from gradsmith.frontend.frames import Code, Frame, Scope
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.liveness import Liveness, Names
 from gradsmith.frontend.loops import Facts, for_each, while_
 from gradsmith.frontend.source import FunctionNode
-from gradsmith.frontend.stage import NeedConcrete
 from gradsmith.frontend.values import Array, Scalar, Symbolic
 from gradsmith.ir.program import Const
 
@@ -386,8 +385,11 @@ def _delete(node: ast.Delete, scope: Scope) -> Callable[[Frame], None]:
         elif isinstance(target, ast.Subscript):
             owner, key = compile_expr(target.value, scope), compile_expr(target.slice, scope)
             parts.append(lambda frame, o=owner, k=key: objects.delitem(frame.stage, o(frame), k(frame)))
+        elif isinstance(target, ast.Attribute):
+            owner, name = compile_expr(target.value, scope), target.attr
+            parts.append(lambda frame, o=owner, name=name: objects.delattr_(frame.stage, o(frame), name))
         else:
-            raise unsupported(target, scope, "deleting an attribute")
+            raise unsupported(target, scope, f"deleting a {type(target).__name__}")
 
     def run(frame: Frame) -> None:
         for part in parts:
@@ -466,12 +468,13 @@ def fail(frame: Frame, error: BaseException) -> None:
     """Raise: for real where the path is certain, else as a check of the Program, which ends the path."""
     stage = frame.stage
     args = error.args
-    if stage.depth == 0 or frame.try_depth == stage.depth:
+    inside_try = max(f.try_depth for f in stage.frames)
+    if stage.depth == 0 or inside_try == stage.depth:
         if any(isinstance(a, objects.Text | Symbolic) for a in args):
             error.args = tuple(_shown(stage, a) for a in args)
         raise error
-    if frame.try_depth >= 0:
-        raise UnsupportedCode("an exception that is raised on a run-time condition and caught by the function itself")
+    if inside_try >= 0:
+        raise UnsupportedCode(CAUGHT)
     text, values = _template(args[0]) if args else ("", [])
     values = [v if isinstance(v, Scalar) else str(v) for v in values]
     stage.builder.emit("check", [Const(False), *(v.value for v in values if isinstance(v, Scalar))], error=type(error), message=text)
@@ -610,7 +613,7 @@ def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], Non
         leave = objects.getattr_(frame.stage, manager, "__exit__")
         try:
             run(frame, k + 1)
-        except _INTERNAL:
+        except INTERNAL:
             raise
         except Exception as error:
             if not calls.call(frame.stage, leave, [type(error), error, error.__traceback__], {}):
@@ -619,9 +622,6 @@ def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], Non
             calls.call(frame.stage, leave, [None, None, None], {})
 
     return run
-
-
-_INTERNAL = (JoinFailure, NeedConcrete, DeadPath, GradsmithError)
 
 
 def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
@@ -646,10 +646,12 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
         return False
 
     def attempt(frame: Frame) -> None:
-        outer, frame.try_depth = frame.try_depth, frame.stage.depth if handlers else frame.try_depth
+        block = frame.stage.builder.block
+        start, outer = len(block.ops), frame.try_depth
+        frame.try_depth = frame.stage.depth if handlers else outer
         try:
             body(frame)
-        except _INTERNAL:
+        except INTERNAL:
             raise
         except Exception as error:
             frame.try_depth = outer
@@ -658,18 +660,37 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
             return
         finally:
             frame.try_depth = outer
-        if frame.vars.get(JUMP, FALL) is FALL:
+        for kind, _, _ in handlers:
+            if any(issubclass(error, kind(frame)) for op in block.ops[start:] for error in flow.errors_of(op)):
+                raise UnsupportedCode(CAUGHT)
+        jump = frame.vars.get(JUMP, FALL)
+        if isinstance(jump, Scalar):
+            going = objects.compare(frame.stage, "==", jump, FALL)
+            fork(frame, going, lambda: _resume(frame, lambda: orelse(frame)), lambda: None)
+        elif jump == FALL:
             orelse(frame)
+
+    def finish(frame: Frame) -> None:
+        heap, slot = frame.stage.heap, Slot("key", frame.vars, JUMP)
+        pending = slot.get()
+        heap.write(slot, FALL)
+        final(frame)
+        if isinstance(slot.get(), Scalar):
+            raise UnsupportedCode("leaving a finally clause on a run-time condition")
+        if slot.get() == FALL:
+            heap.write(slot, pending)
 
     def run(frame: Frame) -> None:
         try:
             attempt(frame)
-        except _INTERNAL:
+        except INTERNAL:
             raise
         except Exception:
-            final(frame)
-            raise
-        final(frame)
+            finish(frame)
+            if frame.vars.get(JUMP, FALL) == FALL:
+                raise
+            return
+        finish(frame)
 
     return run
 

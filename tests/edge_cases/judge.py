@@ -46,14 +46,14 @@ class Table:
         return test
 
 
-def judge(f: Callable[..., Any], points: Sequence[Sequence[Any]], backend: str) -> None:
+def judge(f: Callable[..., Any], points: Sequence[Sequence[Any]], backend: str, engine: str = "auto") -> None:
     """Value and derivatives of ``f`` in both modes at ``points``, visited in order and then again, with the same objects."""
     moving = [k for k, x in enumerate(points[0]) if np.asarray(x).dtype.kind == "f"]
-    compiled = gs.jit(f, backend=backend)
-    forward = gs.jacobian(f, moving, mode="forward", backend=backend)
+    compiled = gs.jit(f, backend=backend, engine=engine)
+    forward = gs.jacobian(f, moving, mode="forward", backend=backend, engine=engine)
     scalar = np.ndim(f(*copy.deepcopy(points[0]))) == 0
     reverse = (gs.grad if scalar else gs.jacobian)(
-        f, moving, backend=backend, **({} if scalar else {"mode": "reverse"})
+        f, moving, backend=backend, engine=engine, **({} if scalar else {"mode": "reverse"})
     )
     seen = []
     for point in points:
@@ -61,6 +61,8 @@ def judge(f: Callable[..., Any], points: Sequence[Sequence[Any]], backend: str) 
         value, expected = f(*plain), differences(f, point, moving)
         same(compiled(*own), value, 1e-12, "value")
         for k, (a, b) in enumerate(zip(own, plain, strict=True)):
+            if isinstance(a, str):
+                continue
             same(a, b, 1e-12, f"argument {k} after the call")
         seen.append((point, [leaves_alone(d, point) for d in (forward, reverse)]))
         for mode, found in zip(("forward", "reverse"), seen[-1][1], strict=True):
