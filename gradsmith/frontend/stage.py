@@ -72,6 +72,7 @@ class Stage:
         self.lifted: dict[Any, tuple[Any, Any]] = {}  # outside places that were read: (what was found, its stand-in)
         self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
         self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
+        self.wanted: set[int] = set()  # outside arrays that are differentiated with respect to, by id
         self.writes_arguments = False  # a function under differentiation writes its arguments
         self.compares_arrays = False  # what is computed depends on whether two names stand for one array
         self.rules: dict[Any, int] = {}  # derivative rules that are being staged, and how often inside themselves
@@ -113,15 +114,29 @@ class Stage:
     def capture(self, found: Any, read: Callable[[], Any], name: str) -> Any:
         """The symbolic stand-in of a float or array found outside; one and the same for one ndarray."""
         if isinstance(found, np.ndarray):
-            if id(found) in self._arrays:
-                return self._arrays[id(found)][1]
+            known = self.captured(found)
+            if known is not None:
+                self._assume_still_one(known, read)
+                return known
             if found.dtype.kind not in "biufc":
                 return found
-        symbolic, description = self.add_input(found, name, data=False)
+        symbolic, description = self.add_input(found, name, data=id(found) in self.wanted)
         self.captures.append(Capture(symbolic, read, description.kind))
         if isinstance(found, np.ndarray):
             self._arrays[id(found)] = (found, symbolic)
         return symbolic
+
+    def captured(self, found: np.ndarray) -> Array | None:
+        """The stand-in of an outside array that was read before."""
+        known = self._arrays.get(id(found))
+        return known[1] if known is not None and known[0] is found else None
+
+    def _assume_still_one(self, known: Array, read: Callable[[], Any]) -> None:
+        """Guard: an array that was found in two places is one and the same there."""
+        for capture in self.captures:
+            if capture.cell is known.cell:
+                self.assumptions.append((lambda: read() is capture.read(), True))
+                return
 
     def assume(self, read: Callable[[], Any], found: Any, name: str) -> None:
         """Guard: this specialisation holds only while ``read()`` gives ``found`` (same object, or equal number/string)."""

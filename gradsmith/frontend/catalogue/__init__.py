@@ -59,6 +59,13 @@ def attribute(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
+def alias(function: Any, original: Any) -> None:
+    """Give ``function`` the fate of ``original``."""
+    for table in (_IMPLEMENTATIONS, _DEFINITIONS):
+        if original in table:
+            table[function] = table[original]
+
+
 def find(function: Any) -> Callable[..., Any] | None:
     """The implementation of a library function, or None."""
     load()
