@@ -12,7 +12,7 @@ from typing import Any
 
 from gradsmith.call import Cache, Specialisation
 from gradsmith.explain import explain
-from gradsmith.frontend import derive, recording
+from gradsmith.frontend import batch, captured, derive, jacobians, recording
 from gradsmith.frontend.calls import call as staged_call
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.outside import note_root
@@ -93,8 +93,11 @@ class Compiled:
 
         >>> import gradsmith as gs
         >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS
-        def grad_lambda(x):
+        import numpy as np
         ...
+        def grad_lambda(x):
+            x_bar = x + x
+            return x_bar
         """
         from gradsmith.backends.python import source
 
@@ -148,7 +151,13 @@ def jit(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto")
 
 
 def value_and_grad(
-    f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native", engine: str = "auto"
+    f: Callable[..., Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    *,
+    wrt: Any = None,
+    backend: str = "native",
+    engine: str = "auto",
 ) -> Compiled:
     """The value of ``f`` and its gradient in one call; see :func:`grad`.
 
@@ -160,8 +169,12 @@ def value_and_grad(
     (8.0, 12.0)
     """
     names, single = _names(argnums)
+    wanted = None if wrt is None else captured.Wanted(wrt)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if wanted is not None:
+            value, gradient, aux = captured.value_and_grad(stage, f, args, kwargs, wanted, has_aux)
+            return ((value, aux) if has_aux else value), gradient
         chosen = derive.Leaves(args, kwargs, names, f)
         value, grads, aux = derive.value_and_grad(stage, f, chosen, has_aux)
         structured = chosen.structured(grads)
@@ -171,7 +184,15 @@ def value_and_grad(
     return Compiled(f, "value_and_grad", emit, backend, engine)
 
 
-def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, backend: str = "native", engine: str = "auto") -> Compiled:
+def grad(
+    f: Callable[..., Any],
+    argnums: ArgNums = 0,
+    has_aux: bool = False,
+    *,
+    wrt: Any = None,
+    backend: str = "native",
+    engine: str = "auto",
+) -> Compiled:
     """The gradient of ``f``, which returns one real number, by reverse mode.
 
     Args:
@@ -179,6 +200,9 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, 
             ``has_aux``.
         argnums: which arguments to differentiate with respect to: a position, a keyword name, or a sequence of them.
         has_aux: ``f`` returns a pair; its second part is returned as it is.
+        wrt: instead of arguments, what ``f`` reads from closures, globals or attributes: an array (the very object), an
+            object that holds arrays, or any structure of them. The gradient has the structure of ``wrt``. Each call
+            reads the places again where ``f`` found them.
         backend: "native" (machine code) or "python" (generated NumPy source).
         engine: who reads the function: "source" (its syntax tree, with loops and branches), "tape" (Python runs it once and
             what its arguments meet is recorded) or "auto" (the tape if the source cannot be used, with one warning).
@@ -203,11 +227,11 @@ def grad(f: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, *, 
     ...         y[i] = 0.5 * y[i - 1] + x[i]
     ...     return np.sum(y**2)
     >>> gs.grad(smooth)(np.array([1.0, 2.0, 3.0]))
-    array([ 6.625,  9.25 ,  8.5  ])
+    array([6.625, 9.25 , 8.5  ])
 
     Method: reverse accumulation on a structured program; see A. Griewank and A. Walther, *Evaluating Derivatives*, SIAM 2008.
     """
-    both = value_and_grad(f, argnums, has_aux, backend=backend, engine=engine)
+    both = value_and_grad(f, argnums, has_aux, wrt=wrt, backend=backend, engine=engine)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
         value, gradient = both._emit(stage, args, kwargs)
@@ -242,7 +266,15 @@ def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str
     return Compiled(f, "derivative", emit, backend, engine)
 
 
-def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *, backend: str = "native", engine: str = "auto") -> Compiled:
+def jacobian(
+    f: Callable[..., Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    *,
+    chunk_size: int | None = None,
+    backend: str = "native",
+    engine: str = "auto",
+) -> Compiled:
     """The Jacobian of ``f``.
 
     Args:
@@ -250,6 +282,8 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *,
         argnums: as for :func:`grad`.
         mode: "forward" (one sweep per input element), "reverse" (one per output element) or "auto" (the cheaper of the two
             by the sizes in the first call).
+        chunk_size: in forward mode, how many columns are computed at once, sharing one evaluation of ``f``. None: chosen by
+            the size of the argument and of ``f``; chunks pay where ``f`` has loops.
 
     Returns:
         A callable giving, for an array result of shape s and an array argument of shape t, an array of shape s + t. Containers
@@ -263,10 +297,12 @@ def jacobian(f: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", *,
     """
     if mode not in ("auto", "forward", "reverse"):
         raise ValueError(f"mode must be 'auto', 'forward' or 'reverse', not {mode!r}")
+    if chunk_size is not None and (type(chunk_size) is not int or chunk_size < 1):
+        raise ValueError(f"chunk_size must be a positive integer or None, not {chunk_size!r}")
     names, single = _names(argnums)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return derive.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single)
+        return jacobians.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single, chunk_size)
 
     return Compiled(f, "jacobian", emit, backend, engine)
 
@@ -336,7 +372,7 @@ def vmap(
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
         if len(axes) != len(args):
             raise TypeError(f"vmap: in_axes has {len(axes)} entries, but the call has {len(args)} arguments")
-        return derive.vmap(stage, f, args, axes, out_axes)
+        return batch.vmap(stage, f, args, axes, out_axes)
 
     return Compiled(f, "vmap", emit, backend, engine)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
-from gradsmith.frontend import derive
+from gradsmith.frontend import derive, jacobians
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import call
 from gradsmith.frontend.flow import DeadPath
@@ -354,12 +354,12 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
                 out.append(None)
                 continue
 
-            def row(k: Value, i: int = i, y: Value = y) -> list[Value | None]:
+            def row(ks: Sequence[Value], i: int = i, y: Value = y) -> list[list[Value | None]]:
                 seeds: list[Value | None] = [None] * len(results)
-                seeds[i] = derive._one_hot(y, k)
-                return back(seeds)
+                seeds[i] = jacobians.one_hot(y, ks[0])
+                return [back(seeds)]
 
-            rows = derive._rows(stage, y, sub.args, row)
+            rows = jacobians.rows_along(stage, y, sub.args, row)
             parts = [_along(r, d, a, y) for r, d, a in zip(rows, dots, sub.args, strict=True)]
             total = parts[0]
             for part in parts[1:]:
@@ -372,7 +372,7 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
 
 def _chosen(args: Sequence[Any], name: str) -> derive.Leaves:
     """The arguments with a float in them."""
-    positions = [n for n, a in enumerate(args) if any(map(derive._is_inexact, tree.flatten(a)[0]))]
+    positions = [n for n, a in enumerate(args) if any(map(derive.is_inexact, tree.flatten(a)[0]))]
     chosen = derive.Leaves(args, {}, positions)
     if any(st.as_value(x).dtype.kind == "c" for x in chosen.leaves):
         raise NotDifferentiable(f"{name}: a mode can be chosen for functions of real numbers only")
@@ -391,12 +391,7 @@ def _spread(chosen: derive.Leaves, grads: Sequence[Value], count: int) -> tuple[
 def _columns(stage: Stage, sub: derive.Sub, j: int, results: Sequence[Value]) -> list[Value]:
     """For every result its derivative along each element of argument ``j``, stacked along a first axis."""
 
-    def row(k: Value) -> list[Value | None]:
-        seeds: list[Value | None] = [None] * len(sub.args)
-        seeds[j] = derive._one_hot(sub.args[j], k)
-        return sub.jvp(seeds)[1]
-
-    return derive._rows(stage, sub.args[j], results, row)
+    return jacobians.forward_rows(sub, j, results, jacobians.chunk_size(stage, sub, sub.args[j]))
 
 
 def _inner(x: Value, g: Value, axes: Sequence[int]) -> Value:

@@ -16,11 +16,11 @@ from gradsmith.errors import NotDifferentiable, UnsupportedCode
 from gradsmith.frontend import indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
-from gradsmith.frontend.stage import NeedConcrete, Stage
+from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Input, Output, Program, Value, copy_block
+from gradsmith.ir.program import Block, Input, Output, Program, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.forward import jvp, jvps
 from gradsmith.transforms.reverse import vjp
@@ -40,10 +40,10 @@ class Leaves:
             leaves, structure = tree.flatten(self._argument(name))
             self.trees.append((leaves, structure))
             for k, leaf in enumerate(leaves):
-                if _is_inexact(leaf):
+                if is_inexact(leaf):
                     self.chosen.append((n, k))
                 elif tree.is_leaf(structure):
-                    raise NotDifferentiable(f"{self._label(name)} is {_say(leaf)}: {_advice(leaf)}")
+                    raise NotDifferentiable(f"{self._label(name)} is {say(leaf)}: {_advice(leaf)}")
             if not any(m == n for m, _ in self.chosen):
                 raise NotDifferentiable(f"{self._label(name)} has no float or complex number or array in it")
 
@@ -95,11 +95,11 @@ def _position(f: Any, name: str) -> int:
     return parameters.index(name)
 
 
-def _is_inexact(x: Any) -> bool:
+def is_inexact(x: Any) -> bool:
     return (is_number(x) or isinstance(x, Array | np.ndarray)) and st.as_value(x).type.inexact
 
 
-def _say(x: Any) -> str:
+def say(x: Any) -> str:
     if isinstance(x, Scalar):
         return f"a number of type {x.python_type.__name__}"
     if isinstance(x, Array | np.ndarray):
@@ -203,7 +203,13 @@ def stand_in(value: Value, like: Any) -> Any:
 
 def value_and_grad(stage: Stage, f: Any, chosen: Leaves, has_aux: bool) -> tuple[Any, list[Any], Any]:
     """(value, gradients of the chosen leaves, aux)."""
-    sub = Sub(stage, f, chosen)
+    return value_and_grad_of(stage, f, Sub(stage, f, chosen), chosen.leaves, has_aux)
+
+
+def value_and_grad_of(
+    stage: Stage, f: Any, sub: Sub, wanted: Sequence[Any], has_aux: bool
+) -> tuple[Any, list[Any], Any]:
+    """(value, gradients of the leaves ``wanted`` that the parameters of ``sub`` stand for, aux)."""
     values_of = sub.result
     if has_aux:
         if not isinstance(sub.result, tuple) or len(sub.result) != 2:
@@ -221,7 +227,7 @@ def value_and_grad(stage: Stage, f: Any, chosen: Leaves, has_aux: bool) -> tuple
         grads = pullback(seeds)
     rebuilt = sub.rebuilt(results)
     value, aux = rebuilt if has_aux else (rebuilt, None)
-    return value, [_cotangent(g, a, x) for g, a, x in zip(grads, sub.args, chosen.leaves, strict=True)], aux
+    return value, [_cotangent(g, a, x) for g, a, x in zip(grads, sub.args, wanted, strict=True)], aux
 
 
 def _cotangent(g: Value | None, arg: Value, like: Any) -> Any:
@@ -244,7 +250,7 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
             "or use jacobian or vjp"
         )
     if not is_number(y) and not isinstance(y, Array):
-        raise NotDifferentiable(f"{name} returned {_say(y)}; grad needs a real number (has_aux=True returns more than one)")
+        raise NotDifferentiable(f"{name} returned {say(y)}; grad needs a real number (has_aux=True returns more than one)")
     kind = st.as_value(y).dtype.kind
     if kind == "c":
         raise NotDifferentiable(
@@ -252,7 +258,7 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
             "derivative(f, holomorphic=True), jacobian or vjp"
         )
     if kind != "f":
-        raise NotDifferentiable(f"{name} returned {_say(y)}; grad needs a real (float) number")
+        raise NotDifferentiable(f"{name} returned {say(y)}; grad needs a real (float) number")
 
 
 # ---- jvp, vjp -------------------------------------------------------------------------------------------------------
@@ -346,8 +352,8 @@ def _written(stage: Stage, place: Any, x: Any) -> Any:
 
 def elementwise_derivative(stage: Stage, f: Any, x: Any, holomorphic: bool) -> Any:
     """f′(x) for a number; for an array f′ at every element."""
-    if not _is_inexact(x):
-        raise NotDifferentiable(f"argument 0 is {_say(x)}: {_advice(x)}")
+    if not is_inexact(x):
+        raise NotDifferentiable(f"argument 0 is {say(x)}: {_advice(x)}")
     value = st.as_value(x)
     if value.dtype.kind == "c" and not holomorphic:
         raise NotDifferentiable("derivative of a complex number: say derivative(f, holomorphic=True) if f is holomorphic")
@@ -371,13 +377,13 @@ def _scalar_derivative(stage: Stage, f: Any, x: Any) -> Value:
     sub = Sub(stage, f, Leaves([x], {}, [0]))
     y = sub.result
     if isinstance(y, Array) and y.ndim or not (is_number(y) or isinstance(y, Array)):
-        raise NotDifferentiable(f"derivative needs a function from number to number; it returned {_say(y)}; use jacobian or jvp")
+        raise NotDifferentiable(f"derivative needs a function from number to number; it returned {say(y)}; use jacobian or jvp")
     zero = ir.const_like(0, sub.args[0])
     if not sub.symbolic:
         return zero
     results, out = sub.jvp([ir.const_like(1, sub.args[0])])
     if not results[0].type.inexact:
-        raise NotDifferentiable(f"the function returned {_say(y)}, which has no derivative")
+        raise NotDifferentiable(f"the function returned {say(y)}, which has no derivative")
     return zero if out[0] is None else out[0]
 
 
@@ -404,237 +410,3 @@ def _mapped(stage: Stage, block: Block, x: Value) -> Value:
         body.results = [ir.set_at(carried, y, ["i"], [index])]
     loop = stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(1), start], [body])
     return ir.reshape(loop.result, dims)
-
-
-# ---- Jacobians ------------------------------------------------------------------------------------------------------
-
-
-def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chunk_size: int | None = None) -> Any:
-    """For every leaf of the result the structure of the chosen arguments, each leaf of shape result.shape + argument.shape."""
-    sub = Sub(stage, f, chosen)
-    name = getattr(f, "__name__", "the function")
-    if sub.result is None:
-        raise NotDifferentiable(f"{name} returned None, which has no derivative (is a return missing?)")
-    for leaf in sub.leaves:
-        if not _is_inexact(leaf):
-            raise NotDifferentiable(f"{name} returned {_say(leaf)}, which has no derivative")
-    if mode == "auto":
-        mode = _choose_mode(stage, sub)
-    if any(map(stage.acts, sub.block.ops)):
-        mode = "reverse"  # forward mode would print and draw once for each column
-    rows = _forward_jacobian(stage, sub, chunk_size) if mode == "forward" else _reverse_jacobian(stage, sub)
-    leaves: list[Any] = []
-    for k, leaf in enumerate(sub.leaves):
-        if k in sub.symbolic:
-            parts = [number_like(v, leaf, x) for v, x in zip(rows[sub.symbolic.index(k)], chosen.leaves, strict=True)]
-        else:
-            parts = [number_like(ir.zeros_like(a), leaf, x) for a, x in zip(sub.args, chosen.leaves, strict=True)]
-        structured = chosen.structured(parts)
-        leaves.append(structured[0] if single else tuple(structured))
-    return tree.unflatten(sub.structure, leaves)
-
-
-def number_like(value: Value, result: Any, argument: Any) -> Any:
-    """An entry of a Jacobian: a number only if both sides are numbers."""
-    if value.ndim:
-        return fresh(value)
-    arrays = isinstance(result, Array) or isinstance(argument, Array | np.ndarray)
-    return fresh(value) if arrays else Scalar(value, is_weak(argument))
-
-
-def _choose_mode(stage: Stage, sub: Sub) -> str:
-    """Forward with no more inputs than outputs, else reverse, by the sizes in this call."""
-    try:
-        inputs = sum(np.size(stage.peek(a)) for a in sub.args)
-        outputs = sum(_peek_size(stage, r) for r in sub.block.results)
-    except NeedConcrete:
-        return "reverse" if all(r.ndim == 0 for r in sub.block.results) else "forward"
-    return "forward" if inputs <= outputs else "reverse"
-
-
-def _peek_size(stage: Stage, result: Value) -> int:
-    """The size of a result, from the shapes of the arguments where they determine it."""
-    with stage.builder.region():
-        dims = ir.shape(result)
-        return int(np.prod([int(stage.peek(n)) for n in dims], dtype=np.int64))
-
-
-def _size(dims: Sequence[Value]) -> Value:
-    size: Value = ir.i64(1)
-    for n in dims:
-        size = n if isinstance(size, Const) else ir.elementwise("mul", size, n)
-    return size
-
-
-def _one_hot(value: Value, k: Value) -> Value:
-    """The k-th unit vector in the shape of ``value``."""
-    if value.ndim == 0:
-        return ir.const_like(1, value)
-    dims = ir.shape(value)
-    flat = ir.set_at(ir.full(0, [_size(dims)], value.dtype), ir.const_like(1, value), ["i"], [k], checked=True)
-    return flat if value.ndim == 1 else ir.reshape(flat, dims)
-
-
-def _rows(stage: Stage, along: Value, targets: Sequence[Value], rows: Any, chunk: int = 1) -> list[Value]:
-    """The rows for the elements of ``along``, stacked: for each target an array of shape (size of along, *target.shape).
-
-    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets.
-    """
-    if along.ndim == 0:
-        (row,) = rows([ir.i64(0)])
-        return [ir.zeros_like(t) if v is None else v for v, t in zip(row, targets, strict=True)]
-    size = _size(ir.shape(along))
-    start = [ir.full(0, [size, *ir.shape(t)], t.dtype) for t in targets]
-    index, carried = Value(ir.I64, "k"), [Value(s.type, "J") for s in start]
-    with stage.builder.region([index, *carried]) as body:
-        # a chunk that is not full does its last row several times
-        ks = [ir.elementwise("minimum", index + c, size - 1) if c else index for c in range(chunk)]
-        stacked: list[Value] = list(carried)
-        for k, row in zip(ks, rows(ks), strict=True):
-            stacked = [
-                c if v is None else ir.set_at(c, v, ["i"] + [":"] * v.ndim, [k], checked=True)
-                for c, v in zip(stacked, row, strict=True)
-            ]
-        body.results = stacked
-    return stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(chunk), *start], [body]).results
-
-
-#: so many directions share one evaluation of the function in forward mode, and so many operations at most are made of it
-_LARGEST_CHUNK, _CHUNK_OPERATIONS = 8, 1500
-
-
-def _chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
-    """How many columns to compute at once: one unless there are loops, which are run again for every chunk."""
-    ops = list(sub.block.walk())
-    if not any(op.name in ("for", "while") for op in ops):
-        return 1
-    largest = max(1, min(_LARGEST_CHUNK, _CHUNK_OPERATIONS // len(ops)))
-    try:
-        size = max(1, int(np.size(stage.peek(arg))))
-    except NeedConcrete:
-        return largest
-    return -(-size // -(-size // largest))
-
-
-def _forward_jacobian(stage: Stage, sub: Sub, chunk_size: int | None) -> list[list[Value]]:
-    primal = sub.emit_primal()
-    columns = []
-    for j, arg in enumerate(sub.args):
-
-        def rows(ks: Sequence[Value], j: int = j, arg: Value = arg) -> list[list[Value | None]]:
-            seeds: list[list[Value | None]] = [[None] * len(sub.args) for _ in ks]
-            for seed, k in zip(seeds, ks, strict=True):
-                seed[j] = _one_hot(arg, k)
-            return sub.jvps(seeds)[1]
-
-        chunk = 1 if arg.ndim == 0 else chunk_size or _chunk_size(stage, sub, arg)
-        stacked = _rows(stage, arg, primal, rows, chunk)
-        columns.append([_moved(s, arg, y, first_is_input=True) for s, y in zip(stacked, primal, strict=True)])
-    return [[column[i] for column in columns] for i in range(len(primal))]
-
-
-def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
-    results, back = sub.vjp()
-    out = []
-    for i, y in enumerate(results):
-
-        def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> list[list[Value | None]]:
-            seeds: list[Value | None] = [None] * len(results)
-            seeds[i] = _one_hot(y, ks[0])
-            return [back(seeds)]
-
-        stacked = _rows(stage, y, sub.args, rows)
-        out.append([_moved(s, y, a, first_is_input=False) for s, a in zip(stacked, sub.args, strict=True)])
-    return out
-
-
-def _moved(stacked: Value, along: Value, target: Value, first_is_input: bool) -> Value:
-    """Rows stacked along a flat first axis as an array of shape result.shape + argument.shape."""
-    if along.ndim == 0:
-        return stacked
-    if along.ndim > 1:
-        stacked = ir.reshape(stacked, [*ir.shape(along), *ir.shape(target)])
-    if not first_is_input:
-        return stacked
-    a, t = along.ndim, target.ndim
-    return ir.transpose(stacked, [*range(a, a + t), *range(a)])
-
-
-# ---- vmap -----------------------------------------------------------------------------------------------------------
-
-
-def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], out_axis: int) -> Any:
-    """``f`` for every entry along an axis of the arguments, as one loop; results stacked along ``out_axis``."""
-    leaves, structure, mapped = _mapped_leaves(args, axes)
-    arrays = [(k, axis) for k, axis in enumerate(mapped) if axis is not None]
-    length = _common_length(stage, [(leaves[k].value, axis) for k, axis in arrays])
-
-    def entry(k: int, axis: int, i: Value) -> Value:
-        spec: list[Any] = [":"] * leaves[k].ndim
-        spec[axis] = "i"
-        return ir.index(leaves[k].value, spec, [i], checked=True)
-
-    params = [Value(leaves[k].value.type.with_ndim(leaves[k].ndim - 1), leaves[k].value.name) for k, _ in arrays]
-    stand_ins = list(leaves)
-    for (k, _), p in zip(arrays, params, strict=True):
-        stand_ins[k] = fresh(p) if p.ndim else Scalar(p, weak=False)
-        stage.data.add(p)
-    mark = stage.heap.mark()
-    with stage.builder.region(params) as block:
-        result = enter(stage, f, tree.unflatten(structure, stand_ins), {})
-        out_leaves, out_structure = tree.flatten(result)
-        block.results = [st.as_value(x) for x in out_leaves]
-    stage.heap.rollback(mark)
-    start = [ir.full(0, [length, *dims], y.dtype) for dims, y in zip(_result_dims(stage, block, arrays, entry), block.results, strict=True)]
-    index, carried = Value(ir.I64, "i"), [Value(s.type, "out") for s in start]
-    with stage.builder.region([index, *carried]) as body:
-        ys = stage.builder.inline(block, [entry(k, axis, index) for k, axis in arrays])
-        body.results = [ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)]
-    loop = stage.builder.emit_control("for", [ir.i64(0), length, ir.i64(1), *start], [body])
-    return tree.unflatten(out_structure, [fresh(_moved_axis(r, out_axis)) for r in loop.results])
-
-
-def _mapped_leaves(args: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], tree.Tree, list[int | None]]:
-    leaves, structure = tree.flatten(tuple(args))
-    mapped: list[int | None] = []
-    for axis, arg in zip(axes, args, strict=True):
-        for leaf in tree.flatten(arg)[0]:
-            if axis is None:
-                mapped.append(None)
-                continue
-            ndim = st.as_value(leaf).ndim
-            if not -ndim <= axis < ndim:
-                raise ValueError(f"vmap over axis {axis} of an argument with {ndim} dimensions")
-            mapped.append(axis % ndim)
-    if all(axis is None for axis in mapped):
-        raise ValueError("vmap needs at least one argument with an axis to map over")
-    return [x if m is None else fresh(st.as_value(x)) for x, m in zip(leaves, mapped, strict=True)], structure, mapped
-
-
-def _common_length(stage: Stage, arrays: Sequence[tuple[Value, int]]) -> Value:
-    lengths = [ir.shape(value)[axis] for value, axis in arrays]
-    for other in lengths[1:]:
-        same = Scalar(ir.elementwise("eq", other, lengths[0]), weak=True)
-        stage.check(same, ValueError, "vmap over axes of different lengths {} and {}", Scalar(lengths[0], True), Scalar(other, True))
-    return lengths[0]
-
-
-def _result_dims(stage: Stage, block: Block, arrays: Sequence[tuple[int, int]], entry: Any) -> list[list[Value]]:
-    """The shape of every result of one entry, from the shapes of the arguments where they determine it."""
-    mapping: dict[Value, Value] = {}
-    copied = copy_block(block, mapping)
-    with stage.reopen(copied):
-        dims = [ir.shape(y) for y in copied.results]
-    counts = [len(d) for d in dims]
-    copied.results = [n for d in dims for n in d]
-    copied = simplified(copied, [Input("array", (False,) * p.ndim) for p in copied.params])
-    found = iter(stage.builder.inline(copied, [entry(k, axis, ir.i64(0)) for k, axis in arrays]))
-    return [[next(found) for _ in range(count)] for count in counts]
-
-
-def _moved_axis(x: Value, out_axis: int) -> Value:
-    """The first axis moved to ``out_axis``."""
-    at = out_axis % x.ndim
-    perm = list(range(1, x.ndim))
-    perm.insert(at, 0)
-    return ir.transpose(x, perm)

@@ -1,0 +1,92 @@
+"""``vmap``: a staged function run for every entry along an axis of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradsmith import tree
+from gradsmith.frontend import stage as st
+from gradsmith.frontend.calls import enter
+from gradsmith.frontend.derive import simplified
+from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import Scalar, fresh
+from gradsmith.ir import builder as ir
+from gradsmith.ir.program import Block, Input, Value, copy_block
+
+
+def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], out_axis: int) -> Any:
+    """``f`` for every entry along an axis of the arguments, as one loop; results stacked along ``out_axis``."""
+    leaves, structure, mapped = _mapped_leaves(args, axes)
+    arrays = [(k, axis) for k, axis in enumerate(mapped) if axis is not None]
+    length = _common_length(stage, [(leaves[k].value, axis) for k, axis in arrays])
+
+    def entry(k: int, axis: int, i: Value) -> Value:
+        spec: list[Any] = [":"] * leaves[k].ndim
+        spec[axis] = "i"
+        return ir.index(leaves[k].value, spec, [i], checked=True)
+
+    params = [Value(leaves[k].value.type.with_ndim(leaves[k].ndim - 1), leaves[k].value.name) for k, _ in arrays]
+    stand_ins = list(leaves)
+    for (k, _), p in zip(arrays, params, strict=True):
+        stand_ins[k] = fresh(p) if p.ndim else Scalar(p, weak=False)
+        stage.data.add(p)
+    mark = stage.heap.mark()
+    with stage.builder.region(params) as block:
+        result = enter(stage, f, tree.unflatten(structure, stand_ins), {})
+        out_leaves, out_structure = tree.flatten(result)
+        block.results = [st.as_value(x) for x in out_leaves]
+    stage.heap.rollback(mark)
+    start = [ir.full(0, [length, *dims], y.dtype) for dims, y in zip(_result_dims(stage, block, arrays, entry), block.results, strict=True)]
+    index, carried = Value(ir.I64, "i"), [Value(s.type, "out") for s in start]
+    with stage.builder.region([index, *carried]) as body:
+        ys = stage.builder.inline(block, [entry(k, axis, index) for k, axis in arrays])
+        body.results = [ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)]
+    loop = stage.builder.emit_control("for", [ir.i64(0), length, ir.i64(1), *start], [body])
+    return tree.unflatten(out_structure, [fresh(_moved_axis(r, out_axis)) for r in loop.results])
+
+
+def _mapped_leaves(args: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], tree.Tree, list[int | None]]:
+    leaves, structure = tree.flatten(tuple(args))
+    mapped: list[int | None] = []
+    for axis, arg in zip(axes, args, strict=True):
+        for leaf in tree.flatten(arg)[0]:
+            if axis is None:
+                mapped.append(None)
+                continue
+            ndim = st.as_value(leaf).ndim
+            if not -ndim <= axis < ndim:
+                raise ValueError(f"vmap over axis {axis} of an argument with {ndim} dimensions")
+            mapped.append(axis % ndim)
+    if all(axis is None for axis in mapped):
+        raise ValueError("vmap needs at least one argument with an axis to map over")
+    return [x if m is None else fresh(st.as_value(x)) for x, m in zip(leaves, mapped, strict=True)], structure, mapped
+
+
+def _common_length(stage: Stage, arrays: Sequence[tuple[Value, int]]) -> Value:
+    lengths = [ir.shape(value)[axis] for value, axis in arrays]
+    for other in lengths[1:]:
+        same = Scalar(ir.elementwise("eq", other, lengths[0]), weak=True)
+        stage.check(same, ValueError, "vmap over axes of different lengths {} and {}", Scalar(lengths[0], True), Scalar(other, True))
+    return lengths[0]
+
+
+def _result_dims(stage: Stage, block: Block, arrays: Sequence[tuple[int, int]], entry: Any) -> list[list[Value]]:
+    """The shape of every result of one entry, from the shapes of the arguments where they determine it."""
+    mapping: dict[Value, Value] = {}
+    copied = copy_block(block, mapping)
+    with stage.reopen(copied):
+        dims = [ir.shape(y) for y in copied.results]
+    counts = [len(d) for d in dims]
+    copied.results = [n for d in dims for n in d]
+    copied = simplified(copied, [Input("array", (False,) * p.ndim) for p in copied.params])
+    found = iter(stage.builder.inline(copied, [entry(k, axis, ir.i64(0)) for k, axis in arrays]))
+    return [[next(found) for _ in range(count)] for count in counts]
+
+
+def _moved_axis(x: Value, out_axis: int) -> Value:
+    """The first axis moved to ``out_axis``."""
+    at = out_axis % x.ndim
+    perm = list(range(1, x.ndim))
+    perm.insert(at, 0)
+    return ir.transpose(x, perm)
