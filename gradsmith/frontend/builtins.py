@@ -556,6 +556,13 @@ _LIST_MUTATORS = frozenset({"append", "extend", "insert", "pop", "remove", "clea
 _DICT_MUTATORS = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__", "__delitem__"})
 
 
+def check_change(stage: Stage, owner: Any) -> None:
+    """Refuse to change a container whose changes are not journalled, where that could not be taken back."""
+    if stage.depth or not stage.heap.birth(owner):
+        where = "under a run-time condition" if stage.depth else "that comes from outside the function"
+        raise UnsupportedCode(f"changing a {type(owner).__name__} {where}; use a list or a dict")
+
+
 def container_method(stage: Stage, owner: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a list, dict or set: changes are journalled."""
     if isinstance(owner, list):
@@ -563,8 +570,8 @@ def container_method(stage: Stage, owner: Any, name: str, args: Sequence[Any], k
     if isinstance(owner, dict):
         return _dict_method(stage, owner, name, list(args), kwargs)
     args = [st.static(a) for a in args]
-    if name in ("add", "discard", "remove", "update", "pop", "clear") and stage.depth:
-        raise UnsupportedCode("changing a set under a run-time condition")
+    if name in ("add", "discard", "remove", "update", "pop", "clear"):
+        check_change(stage, owner)
     return getattr(owner, name)(*args, **kwargs)
 
 

@@ -235,9 +235,19 @@ def _refuse_changing(stage: Stage, f: Any, args: Sequence[Any]) -> None:
         )
 
 
+_CONTAINERS = (list, dict, set, collections.deque)
+_MUTATORS = frozenset(
+    "append appendleft extend extendleft insert remove pop popleft popitem clear rotate reverse sort update subtract setdefault "
+    "move_to_end add discard".split()
+)
+
+
 def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Let Python run the call: nothing symbolic is in reach, or the function only passes objects on."""
     _refuse_changing(stage, f, args)
+    owner = getattr(f, "__self__", None)
+    if isinstance(owner, _CONTAINERS) and getattr(f, "__name__", "") in _MUTATORS:
+        staged_builtins.check_change(stage, owner)
     module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
     if contains_symbolic([*args, *kwargs.values()]):
         constant = [_constant(stage, a) for a in args], {k: _constant(stage, a) for k, a in kwargs.items()}
@@ -248,7 +258,7 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
     result = f(*args, **kwargs)
-    if isinstance(result, (list, dict, set, *_GENERATORS)):
+    if isinstance(result, (*_CONTAINERS, *_GENERATORS)):
         stage.heap.born(result)
     if isinstance(result, Iterator):
         return iterables.Once(lambda: iterables.Pulled(result))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.source import FunctionNode, function_node
 from gradsmith.frontend.stage import Stage
 from gradsmith.ir.program import Location
@@ -26,12 +27,13 @@ class Scope:
     globals_declared: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     quiet: bool = False  # code of gradsmith's own: errors are located at the user's line that called it
+    is_class: bool = False  # the body of a class, whose names functions inside do not see
 
     def depth_of(self, name: str) -> int | None:
         """How many frames out a name of an enclosing staged function lives; None when it is a cell or a global."""
         depth, scope = 0, self
         while True:
-            if name in scope.local:
+            if name in scope.local and (depth == 0 or not scope.is_class):
                 return depth
             if name in scope.globals_declared or scope.parent is None:
                 return None
@@ -44,7 +46,10 @@ class Scope:
 class Frame:
     """One staged call: ``vars`` holds its names; ``parent`` is the frame of the function that it is defined in."""
 
-    __slots__ = ("stage", "vars", "parent", "globals", "cells", "function", "try_depth", "owner")
+    __slots__ = (
+        *("stage", "vars", "parent", "globals", "cells", "function", "try_depth", "owner"),
+        *("on_yield", "interruptible", "cls"),
+    )
 
     def __init__(self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str):
         self.stage = stage
@@ -55,6 +60,9 @@ class Frame:
         self.function = function
         self.try_depth = parent.try_depth if parent else -1
         self.owner: Any = None  # the frame of the function around a comprehension
+        self.on_yield: Callable[[Any], Any] | None = None  # of a generator: takes what is yielded; whether to stop
+        self.interruptible = False  # whether ``on_yield`` may ask the generator to stop
+        self.cls: type | None = None  # of the body of a class: the class
 
     def outer(self, depth: int) -> Frame:
         frame = self
@@ -73,6 +81,7 @@ class Code:
     body: Callable[[Frame], Any]  # stages the body; returns the value of a lambda, else leaves it in the frame
     name: str
     docs: str | None = None
+    is_generator: bool = False
 
     @property
     def is_lambda(self) -> bool:
@@ -104,6 +113,9 @@ class StagedFunction:
         return self if instance is None else types.MethodType(self, instance)
 
 
+#: functions that staged code calls as methods
+FUNCTIONS = (types.FunctionType, StagedFunction)
+
 _OWN = __name__.split(".")[0]
 
 
@@ -117,21 +129,43 @@ def compiled(code: types.CodeType, module: str) -> Code:
     return compile_function(node, None, code.co_filename, code.co_qualname, quiet)
 
 
+def outer_slot(frame: Frame, name: str) -> Slot:
+    """Where staged code keeps what it assigns to a closure cell or a global: the user's own stays as it is."""
+    return Slot("key", frame.stage.outer, (id(frame.cells.get(name, frame.globals)), name))
+
+
+def load_assigned(frame: Frame, name: str) -> Any:
+    """What a closure cell or global holds that the function assigns too: an int there is read again at each call."""
+    slot = outer_slot(frame, name)
+    if slot.get() is MISSING:
+        read = _reader(frame, name)
+        counter = type(read()) is int
+        slot.put(frame.stage.capture(read(), read, name) if counter else load_global(frame, name))
+    return slot.get()
+
+
+def _reader(frame: Frame, name: str) -> Callable[[], Any]:
+    """What reads a closure cell or global outside; raises NameError when it holds nothing."""
+    if name not in frame.cells:
+        scope = frame.globals
+        if name not in scope:
+            raise NameError(f"name '{name}' is not defined")
+        return lambda: scope[name]
+    cell = frame.cells[name]
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        raise NameError(f"cannot access free variable '{name}' where it is not associated with a value") from None
+    return lambda: cell.cell_contents
+
+
 def load_global(frame: Frame, name: str) -> Any:
     """A global or builtin, read from outside (so guarded, and an input if it is a float or an array)."""
     from gradsmith.frontend.outside import lift
 
-    if name in frame.cells:
-        cell = frame.cells[name]
-        try:
-            found = cell.cell_contents
-        except ValueError:
-            raise NameError(f"cannot access free variable '{name}' where it is not associated with a value") from None
-        return lift(frame.stage, found, lambda: cell.cell_contents, name, (id(cell), name))
-    scope = frame.globals
-    if name in scope:
-        return lift(frame.stage, scope[name], lambda: scope[name], name, (id(scope), name))
-    try:
+    if frame.stage.outer and (assigned := outer_slot(frame, name).get()) is not MISSING:
+        return assigned
+    if name not in frame.cells and name not in frame.globals and hasattr(builtins, name):
         return getattr(builtins, name)
-    except AttributeError:
-        raise NameError(f"name '{name}' is not defined") from None
+    read = _reader(frame, name)
+    return lift(frame.stage, read(), read, name, (id(frame.cells.get(name, frame.globals)), name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,7 @@ class Missing:
 
 
 MISSING = Missing()
+_SLOT = types.MemberDescriptorType | types.GetSetDescriptorType
 
 
 class Slot:
@@ -47,9 +49,10 @@ class Slot:
         if self.kind == "key":
             return self.owner.get(self.key, MISSING)
         if self.kind == "attr":
-            return getattr(self.owner, self.key, MISSING) if not hasattr(self.owner, "__dict__") else (
-                self.owner.__dict__.get(self.key, MISSING)
-            )
+            if self.key in getattr(self.owner, "__dict__", ()):
+                return self.owner.__dict__[self.key]
+            slot = None if isinstance(self.owner, type) else getattr(type(self.owner), self.key, None)
+            return getattr(self.owner, self.key, MISSING) if isinstance(slot, _SLOT) else MISSING
         if self.kind == "cell":
             return self.owner.value
         return list(self.owner)
@@ -62,7 +65,12 @@ class Slot:
             else:
                 self.owner[self.key] = value
         elif self.kind == "attr":
-            if value is MISSING:
+            attributes = getattr(self.owner, "__dict__", None)
+            if isinstance(self.owner, type):
+                type.__delattr__(self.owner, self.key) if value is MISSING else type.__setattr__(self.owner, self.key, value)
+            elif attributes is not None and not isinstance(getattr(type(self.owner), self.key, None), _SLOT):
+                attributes.pop(self.key, None) if value is MISSING else attributes.__setitem__(self.key, value)
+            elif value is MISSING:
                 object.__delattr__(self.owner, self.key)
             else:
                 object.__setattr__(self.owner, self.key, value)
