@@ -67,7 +67,9 @@ def _transpose(lo: Lowering, op: Op) -> bool:
         return True
     strides = lo.strides_of(a)
     same = list(perm) == list(range(len(perm)))
-    lo.env[op.result] = Array(a.dtype, a.ptr, dims, a.strides if same else [strides[k] for k in perm], a.root, forward=a.forward)
+    lo.env[op.result] = Array(
+        a.dtype, a.ptr, dims, a.strides if same else [strides[k] for k in perm], a.root, forward=a.forward
+    )
     return True
 
 
@@ -157,7 +159,9 @@ def _scan(lo: Lowering, op: Op) -> bool:
         loop = em.loop("scan", a.dims[axis])
         k = loop.carry(reg_type(dtype), literal(np.asarray(start, dtype)[()], dtype))
         with loop:
-            element = a.splat or em.load(dtype, em.gep(mem_type(dtype), source, em.mul(loop.index, strides[0])), a.root.scope)
+            element = a.splat or em.load(
+                dtype, em.gep(mem_type(dtype), source, em.mul(loop.index, strides[0])), a.root.scope
+            )
             total = lo.scalars.apply(name, dtype, [loop.value(k), element])
             em.store(dtype, total, em.gep(mem_type(dtype), result, em.mul(loop.index, strides[1])), out.root.scope)
             loop.next(k, total)
@@ -236,7 +240,14 @@ def _argextremum(lo: Lowering, op: Op) -> bool:
 
 
 HANDLERS: dict[str, Callable[[Lowering, Op], bool]] = {
-    **{"index": _index, "full": _full, "broadcast_to": _full, "dim": _dim, "transpose": _transpose, "reshape": _reshape},
+    **{
+        "index": _index,
+        "full": _full,
+        "broadcast_to": _full,
+        "dim": _dim,
+        "transpose": _transpose,
+        "reshape": _reshape,
+    },
     **{"set": _update, "add_at": _update, "concatenate": _concatenate, "cumsum": _scan, "cumprod": _scan},
     **{"argmax": _argextremum, "argmin": _argextremum},
 }

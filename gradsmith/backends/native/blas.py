@@ -1,7 +1,7 @@
-"""Matrix products: small ones by loops, others by the BLAS that SciPy ships, transposed operands by flags instead of copies.
+"""Matrix products: small ones by loops, others by the BLAS that SciPy ships; transposed operands by flags, not copies.
 
-BLAS matrices are column-major, ours row-major: a row-major matrix is the transpose of a column-major one, so ``C = A B`` is
-computed as ``C' = B' A'``.
+BLAS matrices are column-major, ours row-major: a row-major matrix is the transpose of a column-major one, so
+``C = A B`` is computed as ``C' = B' A'``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ def _matmul(lo: Lowering, op: Op) -> bool:
     batch = _batch(lo, first, second)
     out = lo.alloc(dtype, [*batch, first.dims[-2], second.dims[-1]])
     _products(lo, letter, first, second, out, len(batch))
-    kept = [*batch, *([first.dims[-2]] if op.args[0].ndim > 1 else []), *([second.dims[-1]] if op.args[1].ndim > 1 else [])]
+    kept = [
+        *batch,
+        *([first.dims[-2]] if op.args[0].ndim > 1 else []),
+        *([second.dims[-1]] if op.args[1].ndim > 1 else []),
+    ]
     for copy in copies:
         lo.release(copy.root)
     if op.result.ndim == 0:
@@ -116,9 +120,9 @@ def _products(lo: Lowering, letter: str, x: Array, y: Array, out: Array, batches
             if axis >= 0 and a.dims[axis] != 1 and strides is not None:
                 ptrs[j] = em.gep(type, ptrs[j], em.mul(loop.index, strides[axis]))
     assert x.strides is not None and y.strides is not None
-    a = Matrix(ptrs[0], x.dims[-2], x.dims[-1], x.strides[-2], x.strides[-1])
-    b = Matrix(ptrs[1], y.dims[-2], y.dims[-1], y.strides[-2], y.strides[-1])
-    _product(lo, letter, a, b, Array(out.dtype, ptrs[2], out.dims[-2:], None, out.root), x, y)
+    first = Matrix(ptrs[0], x.dims[-2], x.dims[-1], x.strides[-2], x.strides[-1])
+    second = Matrix(ptrs[1], y.dims[-2], y.dims[-1], y.strides[-2], y.strides[-1])
+    _product(lo, letter, first, second, Array(out.dtype, ptrs[2], out.dims[-2:], None, out.root), x, y)
     for loop in reversed(loops):
         loop.__exit__()
 
@@ -180,7 +184,9 @@ def _gemv(lo: Lowering, letter: str, matrix: Matrix, vector: str, increment: Ix,
     ints = [args.integer(n) for n in (rows, columns, leading, increment, 1)]
     one = args.number(letter, 1)
     trans = args.letter("T" if transpose else "N")
-    args.call(f"{letter}gemv", [trans, ints[0], ints[1], one, matrix.ptr, ints[2], vector, ints[3], one, out.ptr, ints[4]])
+    args.call(
+        f"{letter}gemv", [trans, ints[0], ints[1], one, matrix.ptr, ints[2], vector, ints[3], one, out.ptr, ints[4]]
+    )
 
 
 def _gemm(lo: Lowering, letter: str, a: Matrix, b: Matrix, out: Array) -> None:

@@ -1,8 +1,9 @@
 """Bounds of indices: Python's wrapping and IndexError, and checks moved out of loops.
 
-In a loop the fast version of a program proves indices in range before the loop, for its first and last iteration, where the
-index is affine in the loop's variable; otherwise it compares once. Whatever is not plainly in range, a negative index included,
-sends the call to the *checked* version, which wraps and checks every index where it is used and raises the real errors.
+In a loop the fast version of a program proves indices in range before the loop, for its first and last iteration, where
+the index is affine in the loop's variable; otherwise it compares once. Whatever is not plainly in range, a negative
+index included, sends the call to the *checked* version, which wraps and checks every index where it is used and raises
+the real errors.
 """
 
 from __future__ import annotations

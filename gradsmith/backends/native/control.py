@@ -66,12 +66,12 @@ class Join:
 
 def _if(lo: Lowering, op: Op) -> bool:
     em = lo.em
-    labels = [em.new_label("then"), em.new_label("else")]
+    labels = em.new_label("then"), em.new_label("else")
     merge = em.new_label("endif")
     for k, result in enumerate(op.results):
-        varying = {sym for _, sym in _varying_if(lo, op, k, result)}
+        open_lengths = {sym for _, sym in _varying_if(lo, op, k, result)}
         for dim in lo.shapes.of(result):
-            if dim not in varying:
+            if dim not in open_lengths:
                 lo.length(dim)
     dying = [h for h in lo.owned if lo.plan.last.get(h) == lo.position]
     handed = {h: lo.owned.pop(h) for h in dying}
@@ -230,9 +230,11 @@ def _polling_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -
 
 
 def _leaf_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -> None:
-    """A loop without loops inside: it runs in chunks, so that it can be vectorised, and looks for Ctrl-C between them."""
+    """A loop without loops inside: it runs in chunks, to be vectorisable, and looks for Ctrl-C between them."""
     em = lo.em
-    outer, head, inside, chunk_end, look, done = map(em.new_label, ["chunk", "for", "body", "endchunk", "look", "endfor"])
+    outer, head, inside, chunk_end, look, done = map(
+        em.new_label, ["chunk", "for", "body", "endchunk", "look", "endfor"]
+    )
     before = em.label
     em.br(outer)
     em.place(outer)
@@ -268,7 +270,7 @@ def _look_for_signals(lo: Lowering) -> None:
 
 
 def _accumulations(op: Op) -> set[Op]:
-    """The additions of a ``for`` loop that only accumulate a carried float, and so may be reassociated (to vectorise)."""
+    """The additions of a ``for`` loop that only accumulate a carried float: their order may change, to vectorise."""
     body = op.regions[0]
     uses: Counter[Value] = Counter(body.results)
     for inner in body.walk():
@@ -279,7 +281,13 @@ def _accumulations(op: Op) -> set[Op]:
     for param, result in zip(body.params[1:], body.results, strict=True):
         links: list[Op] = []
         value = result
-        while value is not param and uses[value] == 1 and value.op is not None and value.op.name == "add" and value.op in body.ops:
+        while (
+            value is not param
+            and uses[value] == 1
+            and value.op is not None
+            and value.op.name == "add"
+            and value.op in body.ops
+        ):
             links.append(value.op)
             x, y = value.op.args
             value = x if _reaches(x, param, body) else y

@@ -13,23 +13,40 @@ from gradsmith.backends.native.special import SPECIAL, register_special
 from gradsmith.ir.ops import COMPLEX_OF, ELEMENTWISE
 from gradsmith.ir.program import Const, Op
 
-_COMPLEX = frozenset({"neg", "add", "sub", "mul", "div", "strong_mul", "conj", "real", "imag", "eq", "ne", "where", "abs"})
-_COMPLEX |= {"cast", "isnan", "isinf", "isfinite"}
+_COMPLEX = frozenset(
+    {"neg", "add", "sub", "mul", "div", "strong_mul", "conj", "real", "imag", "eq", "ne", "where", "abs"}
+)
+_COMPLEX |= {"cast", "detach", "isnan", "isinf", "isfinite"}
 _FLOAT_ONLY = frozenset({"div", "sqrt", "copysign", "expit", "logaddexp", "complex", "signbit", *C_FUNCTIONS}) - {"pow"}
 _HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _BITS = frozenset({"and", "or", "xor", "not"})
-_BOOL = _BITS | {"eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "fmax", "fmin", "add", "mul", "where", "cast"}
-_BOOL |= {"isnan", "isinf", "isfinite"}
+_BOOL = _BITS | {
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "add",
+    "mul",
+    "where",
+    "cast",
+}
+_BOOL |= {"detach", "isnan", "isinf", "isfinite"}
 
 
 def supported(op: Op) -> bool:
     """Whether the elementwise operation ``op`` is emitted inline (otherwise it is a host call)."""
     name = op.name
-    dtype = op.args[-1].dtype
     if name not in ELEMENTWISE:
         return False
     if name == "detach":
         return True
+    dtype = op.args[-1].dtype
     if name in SPECIAL:
         return dtype == np.float64
     if dtype.kind == "c":
@@ -146,7 +163,9 @@ class Scalars:
                 return self.fcmp("une", from_type, x, float_literal(0.0, from_type))
             return self.icmp("ne", from_type, x, "0")
         if source.kind == "f" and target.kind == "f":
-            return self.em.ins(f"{'fpext' if target.itemsize > source.itemsize else 'fptrunc'} {from_type} {x} to {to_type}")
+            return self.em.ins(
+                f"{'fpext' if target.itemsize > source.itemsize else 'fptrunc'} {from_type} {x} to {to_type}"
+            )
         if source.kind == "f":
             if target.kind == "u" and target.itemsize == 8:
                 return self.em.ins(f"fptoui {from_type} {x} to i64")
@@ -163,7 +182,7 @@ class Scalars:
         return self.em.ins(f"{how} {from_type} {x} to {to_type}")
 
     def _to_single(self, x: str, source: np.dtype, target: np.dtype) -> str:
-        """``x`` in single precision, rounded to odd if it is a double on its way to half precision (so as not to round twice)."""
+        """``x`` in single precision; a double on its way to half precision is rounded to odd, not to round twice."""
         single = self._cast_real(x, source, _SINGLE)
         if source.itemsize != 8 or source.kind != "f" or target != _HALF:
             return single
@@ -339,7 +358,7 @@ _FLOAT_OPS: dict[str, Emit] = {
     "copysign": lambda s, t, d, a, b: s.intrinsic("copysign", t, a, b),
     **{name: _unary_intrinsic(name) for name in ("floor", "ceil", "trunc", "rint")},
     **{"expit": _expit, "logaddexp": _logaddexp},
-    **{"conj": _identity, "real": _identity, "complex": _complex},
+    **{"conj": _identity, "real": _identity, "detach": _identity, "complex": _complex},
     "imag": lambda s, t, d, x: _zero(t),
     **{"eq": _float_compare("oeq"), "ne": _float_compare("une"), "lt": _float_compare("olt")},
     **{"le": _float_compare("ole"), "gt": _float_compare("ogt"), "ge": _float_compare("oge")},
@@ -426,7 +445,7 @@ _INT_OPS: dict[str, Emit] = {
     **{"floordiv": _int_floordiv, "mod": _int_mod, "fmod": _int_fmod},
     **{"maximum": _int_extremum("smax", "umax"), "minimum": _int_extremum("smin", "umin")},
     **{"fmax": _int_extremum("smax", "umax"), "fmin": _int_extremum("smin", "umin")},
-    **dict.fromkeys(["floor", "ceil", "trunc", "rint", "conj", "real"], _identity),
+    **dict.fromkeys(["floor", "ceil", "trunc", "rint", "conj", "real", "detach"], _identity),
     "imag": _constant("0"),
     **{"and": _inst("and"), "or": _inst("or"), "xor": _inst("xor")},
     "not": lambda s, t, d, x: s.binary("xor", t, x, "-1"),
@@ -443,8 +462,12 @@ _INT_OPS: dict[str, Emit] = {
 _BOOL_OPS: dict[str, Emit] = {
     **{"and": _inst("and"), "or": _inst("or"), "xor": _inst("xor"), "add": _inst("or"), "mul": _inst("and")},
     "not": lambda s, t, d, x: s.binary("xor", t, x, "true"),
+    "detach": _identity,
     **{"maximum": _inst("or"), "fmax": _inst("or"), "minimum": _inst("and"), "fmin": _inst("and")},
-    **{k: _int_compare(v, v) for k, v in {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}.items()},
+    **{
+        k: _int_compare(v, v)
+        for k, v in {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}.items()
+    },
     **{"isnan": _constant("false"), "isinf": _constant("false"), "isfinite": _constant("true")},
     "where": _where,
 }
@@ -469,7 +492,9 @@ def _complex_div(s: Scalars, t: str, d: np.dtype, x: str, y: str) -> str:
     big, small = s.select(wide, part, c, e), s.select(wide, part, e, c)
     first, second = s.select(wide, part, a, b), s.select(wide, part, b, a)
     ratio = s.binary("fdiv", part, small, big)
-    scale = s.binary("fdiv", part, float_literal(1.0, part), s.binary("fadd", part, big, s.binary("fmul", part, small, ratio)))
+    scale = s.binary(
+        "fdiv", part, float_literal(1.0, part), s.binary("fadd", part, big, s.binary("fmul", part, small, ratio))
+    )
     re = s.binary("fmul", part, s.binary("fadd", part, first, s.binary("fmul", part, second, ratio)), scale)
     lifted = s.binary("fmul", part, first, ratio)
     im = s.binary("fmul", part, s.binary("fsub", part, second, lifted), scale)
@@ -515,7 +540,7 @@ def _complex_test(name: str, combine: str) -> Emit:
 _COMPLEX_OPS: dict[str, Emit] = {
     "neg": lambda s, t, d, x: s.em.ins(f"fneg {t} {x}"),
     **{"add": _inst("fadd"), "sub": _inst("fsub"), "mul": _complex_mul, "div": _complex_div},
-    **{"strong_mul": _complex_strong_mul, "conj": _complex_conj, "abs": _complex_abs},
+    **{"strong_mul": _complex_strong_mul, "conj": _complex_conj, "abs": _complex_abs, "detach": _identity},
     "real": lambda s, t, d, x: s.parts(t, x)[1],
     "imag": lambda s, t, d, x: s.parts(t, x)[2],
     "eq": _complex_equal,

@@ -168,13 +168,17 @@ class Emitter:
 
     def load(self, dtype: np.dtype, ptr: str, scope: Scope) -> str:
         name = self.fresh()
-        self.lines.append(Access(f"  {name} = load {mem_type(dtype)}, ptr {ptr}, align {alignment(dtype)}", scope, self.group))
+        self.lines.append(
+            Access(f"  {name} = load {mem_type(dtype)}, ptr {ptr}, align {alignment(dtype)}", scope, self.group)
+        )
         return self.ins(f"icmp ne i8 {name}, 0") if dtype.kind == "b" else name
 
     def store(self, dtype: np.dtype, value: str, ptr: str, scope: Scope) -> None:
         if dtype.kind == "b":
             value = self.ins(f"zext i1 {value} to i8")
-        self.lines.append(Access(f"  store {mem_type(dtype)} {value}, ptr {ptr}, align {alignment(dtype)}", scope, self.group))
+        self.lines.append(
+            Access(f"  store {mem_type(dtype)} {value}, ptr {ptr}, align {alignment(dtype)}", scope, self.group)
+        )
 
     def gep(self, type: str, ptr: str, offset: Ix) -> str:
         return ptr if offset == 0 else self.ins(f"getelementptr inbounds {type}, ptr {ptr}, i64 {offset}")

@@ -29,8 +29,8 @@ def add_symbol(name: str, address: int) -> None:
 def compile_module(text: str, names: list[str], level: int = 2, interleave: bool = False) -> tuple[Any, dict[str, int]]:
     """Compile a module; returns the engine (which owns the code) and the addresses of ``names``.
 
-    ``level``: 0 compiles at once, 2 optimises. Very large modules are optimised less. ``interleave``: vectorised loops work on
-    several vectors at a time.
+    ``level``: 0 compiles at once, 2 optimises. Very large modules are optimised less.
+    ``interleave``: vectorised loops work on several vectors at a time.
     """
     with _lock:
         large = text.count("\n") > LARGE

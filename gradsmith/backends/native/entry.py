@@ -95,7 +95,9 @@ class Entry:
         self._ends()
         body, _ = em.text(0)
         none = f"@no_targets = internal constant [{len(lo.program.block.results)} x ptr] zeroinitializer\n"
-        return f"{none}define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) optnone noinline {{\nstart:\n{body}\n}}\n"
+        return (
+            f"{none}define ptr @{self.name}(ptr %self, ptr %args, i64 %nargs) optnone noinline {{\nstart:\n{body}\n}}\n"
+        )
 
     def _redirect(self) -> None:
         em = self.em
@@ -341,7 +343,9 @@ class Entry:
         size = str(value.dtype.itemsize)
         for axis in range(value.ndim):
             size = em.ins(f"mul i64 {size}, {em.ins(f'load i64, ptr {em.word(dims, axis)}')}")
-        args = f"ptr {self.ctx}, ptr {owner}, ptr {ptr}, i32 {value.ndim}, ptr {dims}, i32 {value.dtype.num}, i64 {size}"
+        args = (
+            f"ptr {self.ctx}, ptr {owner}, ptr {ptr}, i32 {value.ndim}, ptr {dims}, i32 {value.dtype.num}, i64 {size}"
+        )
         target = em.ins(f"load ptr, ptr {em.word(self.targets, k)}")
         return em.ins(f"call ptr @gradsmith_box_into({args}, ptr {target}, ptr {address(value.dtype)})")
 
@@ -349,7 +353,9 @@ class Entry:
         em = self.em
         place = em.word("%out", self.slots[k])
         if spec.kind == "np":
-            return em.ins(f"call ptr @gradsmith_py_PyArray_Scalar(ptr {place}, ptr {address(np.dtype(dtype))}, ptr null)")
+            return em.ins(
+                f"call ptr @gradsmith_py_PyArray_Scalar(ptr {place}, ptr {address(np.dtype(dtype))}, ptr null)"
+            )
         if spec.kind == "array":
             return self._box_zero_dim(place, dtype)
         value = em.load(dtype, place, self.scope)

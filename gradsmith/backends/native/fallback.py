@@ -11,7 +11,7 @@ from gradsmith.errors import GuardFailed
 from gradsmith.ir import interpreter
 from gradsmith.ir.program import Input, Output, Program, Value
 
-_PYTHON = {"f": float, "i": int, "u": int, "b": bool, "c": complex}
+_PYTHON: dict[str, type] = {"f": float, "i": int, "u": int, "b": bool, "c": complex}
 
 
 def fits(value: Any, param: Value, spec: Input) -> bool:
@@ -21,7 +21,7 @@ def fits(value: Any, param: Value, spec: Input) -> bool:
         wanted = _PYTHON[dtype.kind]
         if type(value) is not wanted:
             return False
-        return wanted is not int or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+        return dtype.kind not in "iu" or np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
     if spec.kind == "np":
         return type(value) is dtype.type
     if type(value) is not np.ndarray or value.ndim != ndim or value.dtype.newbyteorder("=") != dtype:

@@ -1,8 +1,8 @@
 """The plan of a block: which operations share a loop nest, in which order everything runs, and when arrays die.
 
-Every operation gets a *level*. A fusable operation that reads the elements of a result of the same shape may stay at its
-producer's level; any other use of a fused result is one level up. Operations of one level and one shape then form a
-*cluster*, one loop nest: no path leads out of a cluster and back into it.
+Every operation gets a *level*. A fusable operation that reads the elements of a result of the same shape may stay at
+its producer's level; any other use of a fused result is one level up. Operations of one level and one shape then form
+a *cluster*, one loop nest: no path leads out of a cluster and back into it.
 """
 
 from __future__ import annotations
@@ -285,5 +285,9 @@ def _has_effect(op: Op) -> bool:
     if op.name in CONTROL:
         return any(_has_effect(inner) for region in op.regions for inner in region.ops)
     if op.name in ("index", "set", "add_at"):
-        return "i" in op.attrs["spec"] and not op.attrs.get("checked") or bool({"a", "m"} & set(map(str, op.attrs["spec"])))
+        return (
+            "i" in op.attrs["spec"]
+            and not op.attrs.get("checked")
+            or bool({"a", "m"} & set(map(str, op.attrs["spec"])))
+        )
     return bool(op.args) and isinstance(op.args[0].type, SeqType)

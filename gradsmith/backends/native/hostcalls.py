@@ -1,7 +1,7 @@
 """Operations that Python runs: the way out for whatever is not lowered.
 
-Operands travel through 64-bit slots on the stack: a scalar in two of them, an array as pointer, lengths and strides. Results
-come back the same way, arrays as a new buffer.
+Operands travel through 64-bit slots on the stack: a scalar in two of them, an array as pointer, lengths and strides.
+Results come back the same way, arrays as a new buffer.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _reader(arg: Value, first: int) -> Callable[[int], Any]:
         return lambda slots: data
     dtype, ndim = arg.dtype, arg.ndim
     if ndim == 0:
-        return lambda slots: np.frombuffer((ctypes.c_char * 16).from_address(slots + 8 * first), dtype, 1)[0]
+        return lambda slots: np.ndarray((), dtype, _memory(slots + 8 * first, 16))[()]
     layout = ctypes.c_int64 * (1 + 2 * ndim)
 
     def read(slots: int) -> np.ndarray:
@@ -113,11 +113,16 @@ def wrap(address: int, dtype: np.dtype, shape: list[int], strides: list[int]) ->
         return np.empty(shape, dtype)
     low = sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
     high = sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
-    memory = (ctypes.c_char * ((high - low + 1) * dtype.itemsize)).from_address(address + low * dtype.itemsize)
+    memory = _memory(address + low * dtype.itemsize, (high - low + 1) * dtype.itemsize)
     steps = [s * dtype.itemsize for s in strides]
     out = np.ndarray(shape, dtype, memory, -low * dtype.itemsize, steps)
     out.flags.writeable = False
     return out
+
+
+def _memory(address: int, size: int) -> Any:
+    """A buffer object over ``size`` bytes at an address."""
+    return (ctypes.c_char * size).from_address(address)
 
 
 def _writer(result: Value, first: int, run: runtime.Runtime) -> Callable[[int, int, Any], None]:
@@ -136,11 +141,8 @@ def _writer(result: Value, first: int, run: runtime.Runtime) -> Callable[[int, i
             raise MemoryError
         address = runtime.data_of(header)
         if value.size:
-            memory = (ctypes.c_char * value.nbytes).from_address(address)
-            np.ndarray(value.shape, dtype, memory)[...] = value
+            np.ndarray(value.shape, dtype, _memory(address, value.nbytes))[...] = value
         words = (ctypes.c_int64 * (2 + ndim)).from_address(slots + 8 * first)
         words[:] = [header, address, *value.shape]
 
     return write_array
-
-

@@ -85,10 +85,11 @@ class Functions:
         lines = [*self._declared.values(), *self._vector.values()]
         lines.append("attributes #0 = { nounwind willreturn memory(none) }")
         for names, number in self._attributes.items():
-            lines.append(f'attributes #{number} = {{ nounwind willreturn memory(none) "vector-function-abi-variant"="{names}" }}')
+            lines.append(
+                f'attributes #{number} = {{ nounwind willreturn memory(none) "vector-function-abi-variant"="{names}" }}'
+            )
         if self._vector:
             pointers = ", ".join(f"ptr @{v}" for v in self._vector)
-            lines.append(
-                f'@llvm.compiler.used = appending global [{len(self._vector)} x ptr] [{pointers}], section "llvm.metadata"'
-            )
+            kept = f"[{len(self._vector)} x ptr] [{pointers}]"
+            lines.append(f'@llvm.compiler.used = appending global {kept}, section "llvm.metadata"')
         return "\n".join(lines)

@@ -1,9 +1,9 @@
 """A Program as one LLVM function: values, ownership of memory, blocks and control flow.
 
-Scalars are registers. An array is a pointer with lengths and strides; its memory belongs to a *root*: a counted buffer of
-the runtime, or memory that nobody counts (arguments, constants). Every region holds references to the buffers it owns
-and gives each up at the last use of its array: to the operation that updates it in place, to the region's
-result, or to the pool. An array may be updated in place when its reference is the only one, which is usually known here
+Scalars are registers. An array is a pointer with lengths and strides; its memory belongs to a *root*: a counted buffer
+of the runtime, or memory that nobody counts (arguments, constants). Every region holds references to the buffers it
+owns and gives each up at the last use of its array: to the operation that updates it in place, to the region's result,
+or to the pool. An array may be updated in place when its reference is the only one, which is usually known here
 (``unique``) and otherwise asked at run time.
 """
 
@@ -24,7 +24,7 @@ from gradsmith.backends.native.fuse import Plan, Planner, Unit
 from gradsmith.backends.native.libm import Functions
 from gradsmith.backends.native.shapes import Dim, Shapes, Sym
 from gradsmith.ir.program import Block, Const, Op, Program, Value
-from gradsmith.ir.types import ArrayType, SeqType, Type
+from gradsmith.ir.types import ArrayType, Type
 
 T = TypeVar("T")
 
@@ -56,8 +56,8 @@ class SequenceRoot(Root):
 
 @dataclass(eq=False)
 class Array:
-    """An array at run time. ``strides`` (in elements) is None when C-contiguous. ``splat``: the one value of all elements,
-    which then have no memory."""
+    """An array at run time. ``strides`` (in elements) is None when C-contiguous. ``splat``: the one value of all
+    elements, which then have no memory."""
 
     dtype: np.dtype
     ptr: str
@@ -471,7 +471,8 @@ class Lowering:
         with self.scoped():
             for holder in [h for h in owned if h not in self.plan.last]:
                 self.release(owned.pop(holder))
-            for self.position, unit in enumerate(self.plan.units):
+            for position, unit in enumerate(self.plan.units):
+                self.position = position
                 self._unit(unit)
             self.position = self.plan.end
             out = finish()

@@ -1,7 +1,7 @@
 """Loop nests: elementwise operations, reductions and updates of regions over one shape, fused into one pass.
 
-Axes that every array passes over contiguously are merged, so that most nests are one loop that LLVM vectorises. Sums use
-``reassoc`` within blocks, and the blocks are added with compensation, which is more accurate than pairwise summation.
+Axes that every array passes over contiguously are merged, so that most nests are one loop that LLVM vectorises. Sums
+use ``reassoc`` within blocks, and the blocks are added with compensation: more accurate than pairwise summation.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Access:
 
 @dataclass(eq=False)
 class Reduction:
-    """A reducing member. ``depth``: its accumulator lives in registers inside the loops from this level on; None when it
-    accumulates in memory (``out``) because an inner loop runs over an axis that is kept."""
+    """A reducing member. ``depth``: its accumulator lives in registers inside the loops from this level on; None when
+    it accumulates in memory (``out``) because an inner loop runs over an axis that is kept."""
 
     op: Op
     dtype: np.dtype
@@ -94,7 +94,12 @@ def _clashes(lo: Lowering, update: Op, ops: Sequence[Op]) -> bool:
     for op in ops:
         for value in op.args[1:2] if op.name in UPDATES else op.args:
             read = lo.env.get(value)
-            if isinstance(read, Array) and read.root is a.root and read.splat is None and not _same_region(update, value):
+            if (
+                isinstance(read, Array)
+                and read.root is a.root
+                and read.splat is None
+                and not _same_region(update, value)
+            ):
                 return True
     return False
 
@@ -110,7 +115,8 @@ def _same_region(update: Op, value: Value) -> bool:
         return False
     pairs = zip(op.args[1:], update.args[2:], strict=True)
     return all(
-        a is b or (isinstance(a, Const) and isinstance(b, Const) and a.ndim == b.ndim == 0 and a.data == b.data) for a, b in pairs
+        a is b or (isinstance(a, Const) and isinstance(b, Const) and a.ndim == b.ndim == 0 and a.data == b.data)
+        for a, b in pairs
     )
 
 
@@ -351,7 +357,9 @@ class Nest:
         """The innermost loop over at most BLOCK elements: sums run from zero and are then added with compensation."""
         partial = {r: [self._identity(r)] if r.compensated else state for r, state in states.items()}
         partial = self._simple_loop(level, count, base, ptrs, partial)
-        return {r: self._two_sum(r, state, partial[r][0]) if r.compensated else partial[r] for r, state in states.items()}
+        return {
+            r: self._two_sum(r, state, partial[r][0]) if r.compensated else partial[r] for r, state in states.items()
+        }
 
     def _two_sum(self, r: Reduction, state: list[str], x: str) -> list[str]:
         """Add ``x`` to a sum kept as (sum, rounding errors)."""
@@ -359,7 +367,9 @@ class Nest:
         total, errors = state
         new = s.binary("fadd", t, total, x)
         part = s.binary("fsub", t, new, total)
-        lost = s.binary("fadd", t, s.binary("fsub", t, total, s.binary("fsub", t, new, part)), s.binary("fsub", t, x, part))
+        lost = s.binary(
+            "fadd", t, s.binary("fsub", t, total, s.binary("fsub", t, new, part)), s.binary("fsub", t, x, part)
+        )
         return [new, s.binary("fadd", t, errors, lost)]
 
     # accumulators
@@ -455,7 +465,9 @@ class Nest:
         access = self.outputs[op]
         place, root = ptrs[access], access.array.root
         if op.name == "add_at":
-            x = self.lo.scalars.apply("add", access.array.dtype, [self.em.load(access.array.dtype, place, root.scope), x])
+            x = self.lo.scalars.apply(
+                "add", access.array.dtype, [self.em.load(access.array.dtype, place, root.scope), x]
+            )
         self.em.store(access.array.dtype, x, place, root.scope)
 
 

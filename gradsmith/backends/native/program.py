@@ -57,7 +57,13 @@ def lower_program(program: Program, number: int, checked: bool) -> tuple[Lowerin
 def _check_types(block: Block) -> None:
     values: list[Value] = list(block.params)
     for op in block.walk():
-        values += [*op.results, *(a for a in op.args if isinstance(a, Const)), *(p for r in op.regions for p in r.params)]
+        values += [
+            *op.results,
+            *(a for a in op.args if isinstance(a, Const)),
+            *(p for r in op.regions for p in r.params),
+        ]
+    if any(op.name == "call" for op in block.walk()):
+        raise Unsupported("a call that was not put in its place")
     for value in values:
         if not _holds(value.type):
             raise Unsupported(str(value.type))

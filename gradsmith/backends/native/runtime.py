@@ -1,11 +1,11 @@
 """What compiled code needs at run time: contexts with pools of counted buffers, and calls back into Python.
 
 A *context* serves one call at a time; idle ones are kept in a list that is only touched with the GIL held. Its words:
-0 list of all its buffers · 1 bytes pooled · 2 number of the current call · 3 next idle context · 4–11 values of an error ·
-12 saved thread state · 15 headers without memory · 16… free buffers by size class (four classes to a power of two).
+0 list of all its buffers · 1 bytes pooled · 2 number of the current call · 3 next idle context ·
+4–11 values of an error · 15 headers without memory · 16… free buffers by size class (four to a power of two).
 
-A *buffer* has a header: 0 reference count · 1 size class · 2 data · 3 next free · 4 next of all · 5 length (sequences) ·
-6 number of the last call that used it.
+A *buffer* has a header: 0 reference count · 1 size class · 2 data · 3 next free · 4 next of all ·
+5 length (sequences) · 6 number of the last call that used it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy._core import _multiarray_umath as multiarray
+from numpy._core import _multiarray_umath as multiarray  # type: ignore[attr-defined]
 
 from gradsmith.backends.native.engine import add_symbol, compile_module
 
 CONTEXT_WORDS = 16 + 64 * 4
 VALUES = 4  # first word of the values of an error
-THREAD_STATE = 12
 DATA, LENGTH = 2, 5  # words of a buffer's header
 
 #: bytes a context may keep in buffers that its last call did not use
@@ -44,6 +43,7 @@ declare i64 @gradsmith_poll(ptr)
 declare ptr @gradsmith_box_into(ptr, ptr, ptr, i32, ptr, i32, i64, ptr, ptr)
 """
 
+# ruff: noqa: E501
 _MODULE = """
 @idle = internal global ptr null
 declare ptr @calloc(i64, i64)
@@ -288,7 +288,7 @@ out:
 declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @Py_IncRef(ptr)
 
-; the elements at %ptr written to %target if that is a fitting ndarray (C-contiguous, aligned, writeable), else a new ndarray
+; the elements at %ptr written to %target if that is a fitting ndarray (C-contiguous, writeable), else a new ndarray
 define ptr @gradsmith_box_into(ptr %ctx, ptr %owner, ptr %ptr, i32 %nd, ptr %dims, i32 %type, i64 %bytes, ptr %target, ptr %descr) {
   %none = icmp eq ptr %target, null
   br i1 %none, label %new, label %object
@@ -504,13 +504,17 @@ def numpy_function(slot: int) -> int:
 def _keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next call, as it does by itself once a process has freed a large array.
 
-    A freed block of almost 32 MiB raises the sizes above which memory goes back to the system to their largest values. Else
-    a call with several large results returns their pages and faults them in again, every time.
+    A freed block of almost 32 MiB raises the sizes above which memory goes back to the system to their largest values.
+    Else a call with several large results returns their pages and faults them in again, every time.
     """
     if not sys.platform.startswith("linux"):
         return
     libc = ctypes.CDLL(None)
-    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
     libc.free(libc.malloc((32 << 20) - (64 << 10)))
 
 
@@ -525,14 +529,26 @@ class Runtime:
         text = text.replace("ARRAY_TYPE", f"inttoptr (i64 {id(np.ndarray)} to ptr)")
         add_symbol("gradsmith_py_PyArray_New", numpy_function(93))
         add_symbol("gradsmith_py_PyArray_Scalar", numpy_function(60))
-        names = ["alloc", "release", "retain", "unique", "grow", "give", "acquire", "finish", "abort", "box_into", "poll"]
+        names = [
+            "alloc",
+            "release",
+            "retain",
+            "unique",
+            "grow",
+            "give",
+            "acquire",
+            "finish",
+            "abort",
+            "box_into",
+            "poll",
+        ]
         self._engine, addresses = compile_module(text, [f"gradsmith_{n}" for n in names], level=0)
         for name, address in addresses.items():
             add_symbol(name, address)
         self._host = _HOST_CALLBACK(_host)
-        address = ctypes.cast(self._host, ctypes.c_void_p).value
-        assert address
-        add_symbol("gradsmith_host", address)
+        callback = ctypes.cast(self._host, ctypes.c_void_p).value
+        assert callback
+        add_symbol("gradsmith_host", callback)
         prototype = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self.alloc: Any = prototype(addresses["gradsmith_alloc"])
 

@@ -104,7 +104,7 @@ def _read(lo: Lowering, record: str, elem: Type, scope: Scope, dims: Sequence[Ix
     if elem.ndim == 0:
         return em.load(elem.dtype, record, scope)
     owner, ptr = em.ins(f"load ptr, ptr {record}"), em.ins(f"load ptr, ptr {em.word(record, 1)}")
-    found = [em.ins(f"load i64, ptr {em.word(record, 2 + k)}") for k in range(elem.ndim)]
+    found: list[Ix] = [em.ins(f"load i64, ptr {em.word(record, 2 + k)}") for k in range(elem.ndim)]
     return Array(elem.dtype, ptr, found, None, Root(owner, False, lo.element_scope))
 
 

@@ -1,8 +1,8 @@
 """Shapes as symbols: which lengths are equal, known constants, or computed from what.
 
 A length (``Dim``) is an int or a :class:`Sym` with a key that says how to compute it. Equal keys are equal lengths.
-Operations that need equal lengths (broadcasting) make them equal in the rest of their block (the lowering emits the check
-that justifies this), so that elementwise operations over one shape can share a loop.
+Operations that need equal lengths (broadcasting) make them equal in the rest of their block (the lowering emits the
+check that justifies this), so that elementwise operations over one shape can share a loop.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Dims = tuple[Dim, ...]
 class Shapes:
     """The shapes of all arrays of a Program.
 
-    ``dims[v]``: the lengths of array ``v``, computable where v is defined. ``space[op]``: the canonical shape over which a
-    (reducing or elementwise) operation iterates. ``summed[op]``: the axes that an ``unbroadcast`` sums over.
+    ``dims[v]``: the lengths of array ``v``, computable where v is defined. ``space[op]``: the canonical shape over
+    which a (reducing or elementwise) operation iterates. ``summed[op]``: the axes that an ``unbroadcast`` sums over.
     ``varying[op]``: pairs (carried value, axis) of a loop whose length changes from iteration to iteration.
     """
 

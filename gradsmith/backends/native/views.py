@@ -105,7 +105,9 @@ def _box(lo: Lowering, op: Op, a: Array) -> list[tuple[Ix, Ix]] | None:
     return out
 
 
-def _copy_border(lo: Lowering, a: Array, out: Array, region: list[tuple[Ix, Ix]], source: str, place: str, axis: int = 0) -> None:
+def _copy_border(
+    lo: Lowering, a: Array, out: Array, region: list[tuple[Ix, Ix]], source: str, place: str, axis: int = 0
+) -> None:
     """Copy what lies outside of ``region`` from ``axis`` on."""
     em, type = lo.em, mem_type(a.dtype)
     if axis == len(region):

@@ -27,7 +27,9 @@ def type_of(value: Any) -> ArrayType:
     return ArrayType(array.dtype, array.ndim)
 
 
-def program(args: Sequence[Any], define: Callable[..., Any], outputs: Sequence[str] | None = None, units: bool = True) -> Program:
+def program(
+    args: Sequence[Any], define: Callable[..., Any], outputs: Sequence[str] | None = None, units: bool = True
+) -> Program:
     """A Program for arguments like ``args`` whose body ``define`` emits."""
     params = [Value(type_of(a), f"x{k}") for k, a in enumerate(args)]
     builder = Builder(Block(params))
@@ -58,7 +60,9 @@ def same(a: Any, b: Any, rtol: float = 1e-13) -> None:
         if x.dtype == np.float16:
             rtol = 3e-3
         scale = np.abs(y[np.isfinite(y)]).max(initial=0.0)
-        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol * float(scale) * (1e-3 if rtol < 1e-7 else 1), equal_nan=True)
+        np.testing.assert_allclose(
+            x, y, rtol=rtol, atol=rtol * float(scale) * (1e-3 if rtol < 1e-7 else 1), equal_nan=True
+        )
     else:
         np.testing.assert_array_equal(x, y)
 
@@ -72,7 +76,9 @@ def outcome(f: Callable[..., Any], args: Sequence[Any]) -> Any:
         return error
 
 
-def agrees(args: Sequence[Any], define: Callable[..., Any], *others: Sequence[Any], units: bool = True, **options: Any) -> Any:
+def agrees(
+    args: Sequence[Any], define: Callable[..., Any], *others: Sequence[Any], units: bool = True, **options: Any
+) -> Any:
     """Native code and the interpreter agree on ``args`` and ``others``; returns the compiled function."""
     made = program(args, define, units=units)
     return check_program(made, [args, *others], **options)

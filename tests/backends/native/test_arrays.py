@@ -15,7 +15,10 @@ CUBE = RNG.normal(size=(3, 4, 5))
 
 
 def test_producers() -> None:
-    agrees([3, 4], lambda n, m: [emit("full", Const(2.5), n, m), emit("iota", n, dtype=np.dtype(float)), emit("full", n, m)])
+    agrees(
+        [3, 4],
+        lambda n, m: [emit("full", Const(2.5), n, m), emit("iota", n, dtype=np.dtype(float)), emit("full", n, m)],
+    )
     agrees([0, 4], lambda n, m: [emit("full", Const(2.5), n, m), emit("iota", n, dtype=np.dtype(np.int32))])
     agrees([-1], lambda n: emit("full", Const(1.0), n))  # NumPy refuses negative lengths
     agrees([1 << 45], lambda n: emit("full", Const(1.0), n))  # no such memory
@@ -30,14 +33,26 @@ def test_views_and_shapes() -> None:
     agrees([X, 2.0], lambda x, s: [b.broadcast_to(s, [2, 3]), b.reshape(s, [1, 1])])
 
 
-@pytest.mark.parametrize("spec,args", [
-    (("i", ":"), [1]), ((":", "i"), [-2]), (("i", "i"), [-1, 4]), ((("s", True, True, False), ":"), [1, 3]),
-    ((":", ("s", False, False, True)), [-1]), ((("s", True, False, True), ("s", True, True, True)), [-1, -2, 4, 0, -2]),
-    (("n", ":", "n", "i"), [2]), ((("s", True, True, False), ("s", False, True, False)), [-100, 100, -1]), (("i", ":"), [7]),
-    (("i", "i"), [0, -6]), ((("s", True, True, False), ":"), [3, 1]), ((("s", True, True, True), ":"), [0, 4, 3]),
-])
+@pytest.mark.parametrize(
+    "spec,args",
+    [
+        (("i", ":"), [1]),
+        ((":", "i"), [-2]),
+        (("i", "i"), [-1, 4]),
+        ((("s", True, True, False), ":"), [1, 3]),
+        ((":", ("s", False, False, True)), [-1]),
+        ((("s", True, False, True), ("s", True, True, True)), [-1, -2, 4, 0, -2]),
+        (("n", ":", "n", "i"), [2]),
+        ((("s", True, True, False), ("s", False, True, False)), [-100, 100, -1]),
+        (("i", ":"), [7]),
+        (("i", "i"), [0, -6]),
+        ((("s", True, True, False), ":"), [3, 1]),
+        ((("s", True, True, True), ":"), [0, 4, 3]),
+    ],
+)
 def test_basic_indexing(spec, args) -> None:
     """Indices given as constants and as numbers known only at run time, read, set and added to."""
+
     def read(x, *at):
         return [b.index(x, spec, at), emit("sin", b.index(x, spec, at))]
 
@@ -98,14 +113,29 @@ def test_reductions(name, axes) -> None:
 def test_other_reductions() -> None:
     flags = CUBE > 0.5
     for axes in [(0,), (1, 2), (0, 1, 2)]:
-        agrees([flags], lambda x, axes=axes: [emit("any", x, axes=axes, keepdims=False), emit("all", x, axes=axes, keepdims=True)])
+        agrees(
+            [flags],
+            lambda x, axes=axes: [emit("any", x, axes=axes, keepdims=False), emit("all", x, axes=axes, keepdims=True)],
+        )
     z = CUBE + 1j * CUBE[::-1]
-    agrees([z], lambda x: [b.sum_(x, [1]), b.sum_(x, [0, 1, 2]), emit("prod", x, axes=(0,), keepdims=False)], rtol=1e-12)
+    agrees(
+        [z], lambda x: [b.sum_(x, [1]), b.sum_(x, [0, 1, 2]), emit("prod", x, axes=(0,), keepdims=False)], rtol=1e-12
+    )
     agrees([X.astype("f2")], lambda x: b.sum_(x, [0]))
     for axis in (0, 1, 2):
-        agrees([CUBE], lambda x, a=axis: [emit("argmax", x, axis=a), emit("argmin", x, axis=a), emit("cumsum", x, axis=a)])
+        agrees(
+            [CUBE], lambda x, a=axis: [emit("argmax", x, axis=a), emit("argmin", x, axis=a), emit("cumsum", x, axis=a)]
+        )
     ties = np.array([1.0, np.nan, 3.0, np.nan, 3.0])
-    agrees([ties], lambda x: [emit("argmax", x, axis=0), emit("argmin", x, axis=0), b.reduce("max", x, [0]), emit("cumprod", x, axis=0)])
+    agrees(
+        [ties],
+        lambda x: [
+            emit("argmax", x, axis=0),
+            emit("argmin", x, axis=0),
+            b.reduce("max", x, [0]),
+            emit("cumprod", x, axis=0),
+        ],
+    )
     agrees([np.array([3, 1, 3, 1])], lambda x: [emit("argmax", x, axis=0), emit("argmin", x, axis=0)])
 
 
@@ -143,7 +173,10 @@ def test_unbroadcast() -> None:
 def test_concatenate() -> None:
     for axis in (0, 1):
         y = X[:2] if axis == 0 else X[:, :2]
-        agrees([X, y], lambda x, y, a=axis: [emit("concatenate", x, y, axis=a), emit("concatenate", b.sin(x), y, x, axis=a)])
+        agrees(
+            [X, y],
+            lambda x, y, a=axis: [emit("concatenate", x, y, axis=a), emit("concatenate", b.sin(x), y, x, axis=a)],
+        )
     agrees([X, X[:, :2]], lambda x, y: emit("concatenate", x, y, axis=0))  # does not fit
     agrees([X], lambda x: emit("concatenate", b.transpose(x, [1, 0]), b.full(1.0, [2, 4], float), axis=0))
 
@@ -154,7 +187,14 @@ def test_matmul(dtype) -> None:
         return (RNG.normal(size=shape) * 3 + (1j * RNG.normal(size=shape) if dtype[0] == "c" else 0)).astype(dtype)
 
     shapes = [((4, 5), (5, 3)), ((5,), (5, 3)), ((4, 5), (5,)), ((5,), (5,)), ((2, 4, 5), (5, 3)), ((4, 5), (2, 5, 3))]
-    shapes += [((2, 1, 4, 5), (3, 5, 2)), ((2, 4, 5), (5,)), ((0, 5), (5, 3)), ((4, 0), (0, 3)), ((1, 1), (1, 1)), ((40, 50), (50, 30))]
+    shapes += [
+        ((2, 1, 4, 5), (3, 5, 2)),
+        ((2, 4, 5), (5,)),
+        ((0, 5), (5, 3)),
+        ((4, 0), (0, 3)),
+        ((1, 1), (1, 1)),
+        ((40, 50), (50, 30)),
+    ]
     for x, y in shapes:
         agrees([data(*x), data(*y)], lambda x, y: emit("matmul", x, y), rtol=1e-11)
     agrees([data(4, 5), data(3, 5)], lambda x, y: emit("matmul", x, b.transpose(y, [1, 0])), rtol=1e-11)
@@ -170,7 +210,9 @@ def test_host_functions() -> None:
     agrees([square, X], lambda a, y: b.host("numpy.linalg.solve", [a, y], [F64.with_ndim(2)]), rtol=1e-10)
     agrees([np.zeros((4, 4)), X], lambda a, y: b.host("numpy.linalg.solve", [a, y], [F64.with_ndim(2)]))  # singular
     agrees([square], lambda a: b.host("numpy.linalg.eig", [a], [C128.with_ndim(1), C128.with_ndim(2)]), rtol=1e-10)
-    agrees([X], lambda a: [b.sin(x) for x in [b.host("numpy.sort", [b.transpose(a, [1, 0])], [F64.with_ndim(2)], axis=0)]])
+    agrees(
+        [X], lambda a: [b.sin(x) for x in [b.host("numpy.sort", [b.transpose(a, [1, 0])], [F64.with_ndim(2)], axis=0)]]
+    )
     agrees([X], lambda a: b.host("numpy.argsort", [a], [I64.with_ndim(2)], axis=1))
 
 
@@ -218,7 +260,16 @@ def test_results_are_fresh() -> None:
 
 def test_arguments_that_do_not_fit() -> None:
     f = agrees([X, 2.0], lambda x, s: x * s)
-    for args in [(X, 2), (X, "2"), (X[0], 2.0), (X.astype("f4"), 2.0), (X.tolist(), 2.0), (X[:1], 2.0), (X,), (X, 2.0, 3.0)]:
+    for args in [
+        (X, 2),
+        (X, "2"),
+        (X[0], 2.0),
+        (X.astype("f4"), 2.0),
+        (X.tolist(), 2.0),
+        (X[:1], 2.0),
+        (X,),
+        (X, 2.0, 3.0, 4.0),
+    ]:
         assert f(*args) is NotImplemented, args
     g = agrees([np.float32(2)], lambda x: x * x)
     assert g(2.0) is NotImplemented and g(np.float64(2)) is NotImplemented
@@ -237,4 +288,7 @@ def test_kinds_of_results() -> None:
 
 
 def test_constant_arrays() -> None:
-    agrees([2.0], lambda s: [Const(X) * s, b.index(Const(X), ("i", ":"), [i64(1)]), b.set_at(Const(X), s, ("i", "i"), [0, 0])])
+    agrees(
+        [2.0],
+        lambda s: [Const(X) * s, b.index(Const(X), ("i", ":"), [i64(1)]), b.set_at(Const(X), s, ("i", "i"), [0, 0])],
+    )

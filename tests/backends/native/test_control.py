@@ -19,7 +19,9 @@ def for_(start, stop, carried, body, step=1, **attrs):
     params = [Value(I64, "i"), *(Value(v.type) for v in carried)]
     with current().region(params) as region:
         region.results = list(body(*params))
-    op = current().emit_control("for", [b.as_index(start), b.as_index(stop), b.as_index(step), *carried], [region], **attrs)
+    op = current().emit_control(
+        "for", [b.as_index(start), b.as_index(stop), b.as_index(step), *carried], [region], **attrs
+    )
     return op.results
 
 
@@ -65,12 +67,18 @@ def test_scalar_loops() -> None:
         return for_(0, n, [x, Const(1.0)], lambda i, y, s: [y * 0.5, s + y])
 
     agrees([1.5, 7], power, [2.0, 0], [2.0, -3])
-    agrees([9, 2, -2], lambda a, z, s: for_(a, z, [i64(0)], lambda i, t: [emit("add", t, emit("mul", i, t + i))], step=s),
-           [0, 9, 2], [0, 10, 3], [0, 5, 1], [5, 0, 1], [0, 5, 0])  # fmt: skip
+
+    def stepping(a, z, s):
+        return for_(a, z, [i64(0)], lambda i, t: [emit("add", t, emit("mul", i, t + i))], step=s)
+
+    agrees([9, 2, -2], stepping, [0, 9, 2], [0, 10, 3], [0, 5, 1], [5, 0, 1], [0, 5, 0])
+
+    def ordered(a, z, step, reverse):
+        return for_(a, z, [i64(1)], lambda i, t: [emit("sub", emit("mul", t, i64(3)), i)], step=step, reverse=reverse)
+
     for step in (1, 2, -1, -3):
         for reverse in (False, True):
-            agrees([2, 9], lambda a, z, s=step, r=reverse: for_(a, z, [i64(1)], lambda i, t: [emit("sub", emit("mul", t, i64(3)), i)],
-                   step=s, reverse=r), [9, 2], [3, 3])  # fmt: skip
+            agrees([2, 9], lambda a, z, s=step, r=reverse: ordered(a, z, s, r), [9, 2], [3, 3])
 
 
 def test_while_loops() -> None:
@@ -121,7 +129,11 @@ def test_arrays_that_grow() -> None:
 
 def test_branches_with_arrays() -> None:
     def choose(x, c):
-        return if_(c, lambda: [b.sin(x), b.index(x, (("s", True, False, False),), [2]), x], lambda: [x, x, put(x, Const(1.0), 0)])
+        return if_(
+            c,
+            lambda: [b.sin(x), b.index(x, (("s", True, False, False),), [2]), x],
+            lambda: [x, x, put(x, Const(1.0), 0)],
+        )
 
     agrees([X, True], choose, [X, False])
 
@@ -157,7 +169,9 @@ def test_argument_written_in_a_loop_is_copied_once() -> None:
 def test_nested_loops_write_in_place() -> None:
     def fill(n, m):
         a = b.full(0.0, [n, m], float)
-        return for_(0, n, [a], lambda i, a: for_(0, m, [a], lambda j, a: [put(a, b.cast(emit("mul", i, j), float), i, j)]))
+        return for_(
+            0, n, [a], lambda i, a: for_(0, m, [a], lambda j, a: [put(a, b.cast(emit("mul", i, j), float), i, j)])
+        )
 
     made = program([3, 4], fill)
     assert copies(made) == 0
@@ -261,7 +275,10 @@ def test_negative_indices_in_a_loop() -> None:
 def test_index_out_of_range_in_a_loop(n: int) -> None:
     agrees([X, n], lambda x, n: for_(0, n, [Const(0.0)], lambda i, s: [s + at(x, i)]))
     agrees([X, n], lambda x, n: for_(0, n, [b.sin(x)], lambda i, a: [put(a, Const(1.0), i)]))
-    agrees([X, n], lambda x, n: while_([i64(0)], lambda i: emit("lt", at(x, i), Const(9.0)), lambda i: [emit("add", i, i64(1))]))
+    agrees(
+        [X, n],
+        lambda x, n: while_([i64(0)], lambda i: emit("lt", at(x, i), Const(9.0)), lambda i: [emit("add", i, i64(1))]),
+    )
 
 
 def test_index_errors() -> None:
@@ -371,7 +388,7 @@ def test_sequences_of_different_shapes_and_inside_loops() -> None:
         def outer(i, total):
             s = emit("seq_new", elem=F64.with_ndim(1))
             first = (("s", False, True, False),)
-            s, = for_(0, n, [s], lambda j, s: [emit("seq_push", s, b.index(x, first, [j]))])
+            (s,) = for_(0, n, [s], lambda j, s: [emit("seq_push", s, b.index(x, first, [j]))])
 
             def pop(j, s, t):
                 s, v = emit("seq_pop", s)

@@ -2,21 +2,87 @@
 
 import numpy as np
 import pytest
-from tests.backends.native.native_programs import agrees
 
 from gradsmith.ir.builder import cast, emit
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Const
+from tests.backends.native.native_programs import agrees
 
 FLOATS = ["float64", "float32", "float16"]
 INTS = ["int64", "int32", "int16", "int8", "uint8", "uint32", "uint64"]
 COMPLEX = ["complex128", "complex64"]
-FLOAT_ONLY = {"div", "sqrt", "cbrt", "copysign", "nextafter", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos"}
-FLOAT_ONLY |= {"tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "arctan2", "hypot"}
-FLOAT_ONLY |= {"logaddexp", "erf", "erfc", "gamma", "gammaln", "digamma", "expit", "polygamma", "complex", "signbit", "fmod"}
+FLOAT_ONLY = {
+    "div",
+    "sqrt",
+    "cbrt",
+    "copysign",
+    "nextafter",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+}
+FLOAT_ONLY |= {
+    "tan",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "arctan2",
+    "hypot",
+}
+FLOAT_ONLY |= {
+    "logaddexp",
+    "erf",
+    "erfc",
+    "gamma",
+    "gammaln",
+    "digamma",
+    "expit",
+    "polygamma",
+    "complex",
+    "signbit",
+    "fmod",
+}
 BITS = {"and", "or", "xor", "not", "shl", "shr"}
-NO_COMPLEX = {"cbrt", "floordiv", "mod", "fmod", "maximum", "minimum", "fmax", "fmin", "copysign", "nextafter", "floor", "ceil"}
-NO_COMPLEX |= {"trunc", "rint", "arctan2", "hypot", "logaddexp", "erf", "erfc", "gamma", "gammaln", "digamma", "expit", "polygamma"}
+NO_COMPLEX = {
+    "cbrt",
+    "floordiv",
+    "mod",
+    "fmod",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "copysign",
+    "nextafter",
+    "floor",
+    "ceil",
+}
+NO_COMPLEX |= {
+    "trunc",
+    "rint",
+    "arctan2",
+    "hypot",
+    "logaddexp",
+    "erf",
+    "erfc",
+    "gamma",
+    "gammaln",
+    "digamma",
+    "expit",
+    "polygamma",
+}
 NO_COMPLEX |= {"complex", "lt", "le", "gt", "ge", "signbit", "sign"} | BITS
 
 
@@ -32,9 +98,11 @@ def values(dtype: str, seed: int) -> np.ndarray:
     if kind == "b":
         return rng.random(37) < 0.5
     limits = np.iinfo(dtype)
-    return np.concatenate([rng.integers(0, 8, 20), [0, 1, 2, 3]]).astype(dtype) if kind == "u" else np.concatenate(
-        [rng.integers(-8, 8, 24), [0, -1, 1, limits.min, limits.max]]
-    ).astype(dtype)
+    return (
+        np.concatenate([rng.integers(0, 8, 20), [0, 1, 2, 3]]).astype(dtype)
+        if kind == "u"
+        else np.concatenate([rng.integers(-8, 8, 24), [0, -1, 1, limits.min, limits.max]]).astype(dtype)
+    )
 
 
 def names(kind: str) -> list[str]:
@@ -44,7 +112,23 @@ def names(kind: str) -> list[str]:
     if kind == "c":
         return [n for n in out if n not in NO_COMPLEX]
     if kind == "b":
-        keep = {"and", "or", "xor", "not", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum", "where", "add", "mul"}
+        keep = {
+            "and",
+            "or",
+            "xor",
+            "not",
+            "eq",
+            "ne",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "maximum",
+            "minimum",
+            "where",
+            "add",
+            "mul",
+        }
         return [n for n in out if n in keep]
     return [n for n in out if n not in FLOAT_ONLY | {"pow", "rint"}]
 
@@ -54,7 +138,11 @@ def test_operations(dtype: str) -> None:
     kind = np.dtype(dtype).kind
     chosen = names(kind)
     if dtype == "float16":
-        chosen = [n for n in chosen if n not in ("complex", "nextafter", "gamma", "gammaln", "digamma", "erf", "erfc", "expit")]
+        chosen = [
+            n
+            for n in chosen
+            if n not in ("complex", "nextafter", "gamma", "gammaln", "digamma", "erf", "erfc", "expit")
+        ]
     kinds = {n: ELEMENTWISE[n][0] for n in chosen}
     x, y = values(dtype, 0), values(dtype, 1)
     if kind in "iu":

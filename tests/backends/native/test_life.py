@@ -1,4 +1,4 @@
-"""How compiled functions live: memory, threads, interrupts, Numba in the same process, machines without vector mathematics."""
+"""How compiled functions live: memory, threads, interrupts, Numba in the same process, no vector mathematics."""
 
 import _thread
 import gc
@@ -49,7 +49,9 @@ def test_memory_stays_flat() -> None:
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     rounds(1000)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # kB; a leaked array alone is 800 kB a call
+    assert (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+    )  # kB; a leaked array alone is 800 kB a call
 
 
 def test_scalar_calls_do_not_leak() -> None:
@@ -182,7 +184,8 @@ from tests.backends.native.native_programs import program
 from gradsmith.backends import native
 from gradsmith.ir import builder as b
 from gradsmith.ir.program import Const
-f = native.compile(program([X, 3], lambda x, n: for_(0, n, [b.sin(x), Const(0.0)], lambda i, y, s: [y * 2.0, s + at(x, i)])))
+body = lambda x: lambda i, y, s: [y * 2.0, s + at(x, i)]
+f = native.compile(program([X, 3], lambda x, n: for_(0, n, [b.sin(x), Const(0.0)], body(x))))
 for n in (3, 20):
     try:
         y, s = f(X, n)
@@ -193,7 +196,9 @@ for n in (3, 20):
 """
 
 
-@pytest.mark.parametrize("before", ["import numba; numba.njit(lambda x: x[5])(np.ones(9))", "libm._libmvec = lambda: None"])
+@pytest.mark.parametrize(
+    "before", ["import numba; numba.njit(lambda x: x[5])(np.ones(9))", "libm._libmvec = lambda: None"]
+)
 def test_in_other_surroundings(before: str) -> None:
     """With Numba loaded, which registers symbols of its own, and without libmvec."""
     if "numba" in before:
@@ -215,4 +220,3 @@ def test_large_programs_compile() -> None:
     for k in range(3000):
         y = np.sin(y) * 0.9 + k % 7
     assert abs(f(1.0) - y) < 1e-9
-
