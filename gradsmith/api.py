@@ -324,6 +324,27 @@ def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "nati
     return Compiled(f, "hessian", second._emit, backend, engine)
 
 
+def value_grad_hessian(
+    f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "native", engine: str = "auto"
+) -> Compiled:
+    """The value, the gradient and the Hessian of ``f`` in one call, which evaluates ``f`` once for all three.
+
+    Returns:
+        A callable giving ``(value, gradient, hessian)``, shaped as by :func:`value_and_grad` and :func:`hessian`.
+
+    >>> import gradsmith as gs
+    >>> gs.value_grad_hessian(lambda x: x**3)(2.0)
+    (8.0, 12.0, 12.0)
+    """
+    both = value_and_grad(f, argnums)
+    names, single = _names(argnums)
+
+    def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        return jacobians.value_grad_hessian(stage, both, derive.Leaves(args, kwargs, names, f), single)
+
+    return Compiled(f, "value_grad_hessian", emit, backend, engine)
+
+
 def hvp(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto") -> Compiled:
     """The product of the Hessian of ``f`` with a vector: ``hvp(f)(x, v)`` is H(x) v, forward mode over reverse mode.
 
@@ -461,7 +482,7 @@ def _inside_staged_code() -> None:
 
     staged.register(jvp, staged_jvp)
     staged.register(vjp, staged_vjp)
-    for transform in (jit, grad, value_and_grad, derivative, jacobian, hessian, hvp, vmap):
+    for transform in (jit, grad, value_and_grad, derivative, jacobian, hessian, value_grad_hessian, hvp, vmap):
         staged.register(transform, staged_transform(transform))
 
 

@@ -21,6 +21,7 @@ from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar
 from gradsmith.ir.program import Input, Value
+from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.edit import replace_values
 
 
@@ -49,12 +50,12 @@ class Captured(derive.Sub):
         self.stage = stage
         every, self.outer_structure = wanted.leaves()
         self.count = len(every)
-        self.positions = [k for k, leaf in enumerate(every) if derive.is_inexact(leaf)]
+        self.positions = [k for k, leaf in enumerate(every) if _type(leaf) is not None]
         if not self.positions:
             raise NotDifferentiable("wrt names no float or complex number or array")
         self.wanted_leaves = [every[k] for k in self.positions]
         keys = _keys(wanted.wrt, self.positions)
-        params = [Value(st.as_value(x).type) for x in self.wanted_leaves]
+        params = [Value(type) for x in self.wanted_leaves if (type := _type(x)) is not None]
         self.inputs = [Input("array", self._units(p, x)) for p, x in zip(params, self.wanted_leaves, strict=True)]
         stage.wanted |= {id(x) for x in self.wanted_leaves if isinstance(x, np.ndarray)}
         mark = stage.heap.mark()
@@ -129,6 +130,17 @@ class Captured(derive.Sub):
         for k, g in zip(self.positions, grads, strict=True):
             new[k] = g
         return tree.unflatten(self.outer_structure, new)
+
+
+def _type(x: Any) -> ArrayType | None:
+    """The type of a leaf that has a derivative. (An outside array must not become a constant of the stage here.)"""
+    if isinstance(x, Scalar | Array):
+        dtype, ndim = x.dtype, x.value.ndim
+    elif isinstance(x, float | complex | np.inexact | np.ndarray):
+        dtype, ndim = np.asarray(x).dtype, np.ndim(x)
+    else:
+        return None
+    return ArrayType(dtype, ndim) if dtype.kind in "fc" else None
 
 
 def _keys(x: Any, positions: Sequence[int]) -> list[tuple[Any, Any]]:

@@ -354,10 +354,12 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
                 out.append(None)
                 continue
 
-            def row(ks: Sequence[Value], i: int = i, y: Value = y) -> list[list[Value | None]]:
+            def row(
+                ks: Sequence[Value], i: int = i, y: Value = y
+            ) -> tuple[list[list[Value | None]], list[Value]]:
                 seeds: list[Value | None] = [None] * len(results)
                 seeds[i] = jacobians.one_hot(y, ks[0])
-                return [back(seeds)]
+                return [back(seeds)], []
 
             rows = jacobians.rows_along(stage, y, sub.args, row)
             parts = [_along(r, d, a, y) for r, d, a in zip(rows, dots, sub.args, strict=True)]
