@@ -47,6 +47,43 @@ def check_grads(
     _check(g, point, order, modes, (atol, rtol, eps, backend), rng, "")
 
 
+def check_rule(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 1,
+    *,
+    atol: float = 1e-5,
+    rtol: float = 1e-5,
+    eps: float = 1e-5,
+    backend: str = "native",
+) -> None:
+    """Check the derivative rule of a function by finite differences, in forward and reverse mode.
+
+    Args:
+        f: a function with a rule (``custom_vjp``, ``custom_jvp``, ``define_rule``), or one that calls such a function.
+        args: a point. Arguments without floats are held fixed.
+        order: how often to differentiate; order 2 checks that the rule itself is differentiated rightly.
+        atol, rtol, eps, backend: as for :func:`check_grads`.
+
+    Raises:
+        AssertionError: a derivative differs from the differences, or the value that the rule computes from that of ``f``.
+
+    >>> import numpy as np
+    >>> import gradsmith as gs
+    >>> from gradsmith.testing import check_rule
+    >>> @gs.custom_vjp
+    ... def cube(x):
+    ...     return x**3
+    >>> cube.defvjp(lambda x: (cube(x), x), lambda x, g: (3 * x**2 * g,))
+    >>> check_rule(cube, (np.array([0.5, 2.0]),), order=2)
+    """
+    rng = np.random.default_rng(0)
+    g, point = _floating(f, args)
+    value, _ = gs.jvp(g, point, [_direction(x, rng) for x in point], backend=backend)
+    _compare(value, f(*args), atol, rtol, "the value that the rule computes")
+    check_grads(f, args, order, atol=atol, rtol=rtol, eps=eps, backend=backend)
+
+
 def _floating(f: Callable[..., Any], args: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
     """``f`` as a function of its float and complex leaves, and those leaves."""
     leaves, structure = tree.flatten(tuple(args))

@@ -34,7 +34,7 @@ def lower(lo: Lowering, op: Op) -> None:
         site.results.append(slot)
         assert isinstance(result.type, ArrayType)
         slot += 2 + result.ndim
-    lo.slots = max(lo.slots, slot)
+    lo.slots = max(lo.slots, slot, 1)
     lo.host_sites.append(site)
     number = len(lo.host_sites) - 1
     state = em.ins(f"call i64 @gradsmith_host(ptr %ctx, i64 {lo.number}, i64 {number}, ptr %slots)")
