@@ -245,9 +245,12 @@ _MUTATORS = frozenset(
 def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Let Python run the call: nothing symbolic is in reach, or the function only passes objects on."""
     _refuse_changing(stage, f, args)
-    owner = getattr(f, "__self__", None)
-    if isinstance(owner, _CONTAINERS) and getattr(f, "__name__", "") in _MUTATORS:
-        staged_builtins.check_change(stage, owner)
+    if getattr(f, "__name__", "") in _MUTATORS:
+        owner = getattr(f, "__self__", None)
+        if isinstance(f, types.FunctionType) and args and any(f in vars(c).values() for c in type(args[0]).__mro__):
+            owner = args[0]  # a method written in Python
+        if isinstance(owner, _CONTAINERS):
+            staged_builtins.check_change(stage, owner)
     module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
     if contains_symbolic([*args, *kwargs.values()]):
         constant = [_constant(stage, a) for a in args], {k: _constant(stage, a) for k, a in kwargs.items()}

@@ -7,7 +7,9 @@ staged copies, so that code under differentiation never changes what belongs to 
 
 from __future__ import annotations
 
+import collections
 import functools
+import operator
 import sys
 import types
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Maybe, Symbolic
 
-#: containers longer than this are assumed constant instead of being read item by item
+#: longer containers are not read item by item: they are guarded as a whole
 _MAX_ITEMS = 512
 
 
@@ -46,8 +48,10 @@ def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
     if is_generator(found):
         number = stage.capture(effects.handle(found), lambda: effects.handle(read()), name)
         return Handle(number, type(found))
-    if type(found) in (list, tuple, dict) and len(found) <= _MAX_ITEMS:
+    if (type(found) in (list, tuple, dict) or _is_named_tuple(found)) and len(found) <= _MAX_ITEMS:
         return _lift_container(stage, found, read, name)
+    if isinstance(found, _CONTAINERS):
+        _freeze(stage, found, read, name)
     stage.assume(read, found, name)
     if not isinstance(found, _PLAIN):
         stage.origins.setdefault(id(found), (found, read, name))
@@ -55,6 +59,48 @@ def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
 
 
 _PLAIN = (int, str, bytes, bool, type(None), types.FunctionType, np.integer, np.bool_, np.dtype)
+
+
+#: containers that are read as they are, while they hold the same things
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.MappingProxyType)
+
+
+def _is_named_tuple(x: Any) -> bool:
+    return isinstance(x, tuple) and hasattr(x, "_fields")
+
+
+def _freeze(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> None:
+    """Guard: the container, which is of an unusual class or long, holds what it holds now. Arrays in it become inputs."""
+    if id(found) in stage.copies:
+        return
+    stage.copies[id(found)] = (found, found)
+    held = _held(found)
+    stage.assume(lambda: _same(_held(read()), held), True, f"{name} ({id(found)})")
+    for x in held:
+        if type(x) is np.ndarray:
+            stage.capture(x, functools.partial(_itself, x), name)
+        elif isinstance(x, _CONTAINERS):
+            _freeze(stage, x, functools.partial(_itself, x), name)
+
+
+def _held(container: Any) -> list[Any]:
+    if isinstance(container, dict | types.MappingProxyType):
+        return [*container.keys(), *container.values()]
+    return list(container)
+
+
+def _same(now: list[Any], before: list[Any]) -> bool:
+    """Whether two lists hold the same objects, or equal numbers and strings."""
+    if len(now) != len(before):
+        return False
+    if all(map(operator.is_, now, before)):
+        return True
+    plain = (int, float, complex, str, bytes)
+    return all(a is b or (type(a) is type(b) and isinstance(a, plain) and a == b) for a, b in zip(now, before, strict=True))
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
@@ -74,7 +120,8 @@ def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str
         stage.copies[id(found)] = (found, out)
         out += [_lift(stage, x, lambda k=k: read()[k], f"{name}[{k}]") for k, x in enumerate(found)]
         return out
-    return tuple(_lift(stage, x, lambda k=k: read()[k], f"{name}[{k}]") for k, x in enumerate(found))
+    items = [_lift(stage, x, lambda k=k: read()[k], f"{name}[{k}]") for k, x in enumerate(found)]
+    return type(found)(*items) if _is_named_tuple(found) else tuple(items)
 
 
 def note_root(stage: Stage, f: Any) -> None:
@@ -108,6 +155,8 @@ def lift_attribute(stage: Stage, owner: Any, name: str, found: Any) -> Any:
     if isinstance(owner, types.ModuleType):
         if is_library(owner.__name__):
             return found
+        return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
+    if isinstance(owner, types.FunctionType):
         return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
     cls = owner if isinstance(owner, type) else type(owner)
     if isinstance(found, types.MethodType) and not is_library(cls.__module__):

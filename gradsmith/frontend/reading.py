@@ -7,6 +7,7 @@ Arrays that meet recorded values are inputs of the Program, read again at each c
 
 from __future__ import annotations
 
+import collections
 import functools
 import random
 import sysconfig
@@ -26,6 +27,7 @@ Read = Callable[[], Any]
 
 _MAX_PLACES = 4000
 _MAX_ITEMS = 512
+_MAX_ELEMENTS = 2_000_000
 _VALUES = (int, float, complex, str, bytes, np.generic, np.dtype)
 
 
@@ -74,6 +76,7 @@ class Outside:
         self._seen[id(x)] = x
         if isinstance(x, np.ndarray):
             self.names[id(x)] = name
+            self._array(x)
         elif isinstance(x, types.FunctionType):
             self._function(x)
         elif isinstance(x, types.MethodType):
@@ -82,7 +85,7 @@ class Outside:
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords):
                 self._visit(part, name)
-        elif isinstance(x, list | tuple | dict):
+        elif isinstance(x, list | tuple | dict | set | frozenset | collections.deque | types.MappingProxyType):
             self._container(x, name)
         elif isinstance(x, np.random.Generator):
             self._random.append((lambda: repr(x.bit_generator.state), repr(x.bit_generator.state)))
@@ -95,6 +98,14 @@ class Outside:
         elif not isinstance(x, types.ModuleType):
             self._object(x, name)
 
+    def _array(self, x: np.ndarray) -> None:
+        """Python may compute with the elements before anything recorded meets them."""
+        if x.size > _MAX_ELEMENTS or x.dtype.hasobject:
+            self.complete = False
+            return
+        copy = x.copy()
+        self.places.append((lambda: bool(x.shape == copy.shape and x.dtype == copy.dtype and _equal_bits(x, copy)), True))
+
     def _function(self, f: types.FunctionType) -> None:
         wrapped = getattr(f, "__wrapped__", None)
         if wrapped is not None:
@@ -104,6 +115,8 @@ class Outside:
         self._place(lambda: f.__code__, f.__code__, f.__name__)
         self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)
         self._place(lambda: f.__kwdefaults__, f.__kwdefaults__, f.__name__)
+        for name in list(vars(f)):
+            self._place(lambda name=name: vars(f)[name], vars(f)[name], name)
         for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             try:
                 self._place(lambda cell=cell: cell.cell_contents, cell.cell_contents, name)
@@ -127,11 +140,13 @@ class Outside:
         if len(x) > _MAX_ITEMS:
             self.complete = False
             return
-        if isinstance(x, dict):
-            self._place(lambda: list(x), list(x), name)
-        else:
+        if isinstance(x, list | tuple | collections.deque):
             self._place(lambda: len(x), len(x), name)
-        for k in list(x) if isinstance(x, dict) else range(len(x)):
+            keys: Any = range(len(x))
+        else:
+            self._place(lambda: list(x), list(x), name)
+            keys = [] if isinstance(x, set | frozenset) else list(x)
+        for k in keys:
             self._place(lambda k=k: x[k], x[k], name)
 
     def _class(self, cls: type) -> None:
@@ -151,7 +166,7 @@ class Outside:
         wrapped = getattr(x, "__wrapped__", None)
         if wrapped is not None:
             self._visit(wrapped, name)
-        if is_library(cls.__module__) or cls.__module__ == "builtins":
+        if cls.__module__ not in ("types", "argparse") and (is_library(cls.__module__) or cls.__module__ == "builtins"):
             return
         self._visit(cls, cls.__name__)
         for attribute in _attributes(x):
@@ -177,6 +192,10 @@ def _names(code: types.CodeType) -> Iterator[str]:
 def _numpy_random_state() -> Any:
     kind, keys, *rest = np.random.get_state()
     return kind, keys.tobytes(), *rest  # type: ignore[union-attr]
+
+
+def _equal_bits(x: np.ndarray, y: np.ndarray) -> bool:
+    return np.array_equal(x, y) or x.tobytes() == y.tobytes()  # NaN differs from itself
 
 
 def _same(now: Any, found: Any) -> bool:

@@ -339,6 +339,122 @@ def test_globals_that_change_are_seen(backend: str, monkeypatch: pytest.MonkeyPa
     agrees()
 
 
+class OwnDict(dict[str, Any]):
+    pass
+
+
+class OwnList(list[Any]):
+    pass
+
+
+def outside() -> dict[str, Any]:
+    """Containers of many classes, by name."""
+    return {
+        "ordered": collections.OrderedDict(w=2.0, b=1.0),
+        "default": collections.defaultdict(float, w=2.0),
+        "counter": collections.Counter(w=2),
+        "own dict": OwnDict(w=2.0),
+        "own list": OwnList([1.0, 2.0]),
+        "deque": collections.deque([2.0, 3.0]),
+        "set": {1, 2},
+        "named": Point(np.ones(2), 2.0),
+        "long": [1.0] * 600,
+        "long arrays": [np.ones(2) for _ in range(600)],
+        "nested": {"a": [{"b": (1.0, [2.0])}]},
+        "space": types.SimpleNamespace(w=2.0, inner=types.SimpleNamespace(z=np.ones(2))),
+        "proxy": types.MappingProxyType({"w": [2.0]}),
+    }
+
+
+#: name: (container, function of x and it, change, value of the function at x = 1 afterwards)
+CHANGES: list[tuple[str, Callable[[Any, Any], Any], Callable[[Any], Any]]] = [
+    ("ordered", lambda x, c: x * c["w"], lambda c: c.update(w=5.0)),
+    ("ordered", lambda x, c: x * sum(v for v in c.values()), lambda c: c.update(w=7.0)),
+    ("ordered", lambda x, c: x * sum(k * v for k, v in enumerate(c.values())), lambda c: c.move_to_end("w")),
+    ("ordered", lambda x, c: x * len(c), lambda c: c.update(q=7.0)),
+    ("default", lambda x, c: x * c["w"], lambda c: c.update(w=5.0)),
+    ("counter", lambda x, c: x * c["w"], lambda c: c.update(w=5)),
+    ("own dict", lambda x, c: x * c.get("w", 1.0), lambda c: c.update(w=5.0)),
+    ("own list", lambda x, c: x * sum(c), lambda c: c.append(5.0)),
+    ("own list", lambda x, c: x * c[0], lambda c: c.__setitem__(0, 5.0)),
+    ("deque", lambda x, c: x * c[0], lambda c: c.appendleft(5.0)),
+    ("deque", lambda x, c: x * sum(c) * len(c), lambda c: c.append(5.0)),
+    ("set", lambda x, c: x * (2.0 if 3 in c else 1.0), lambda c: c.add(3)),
+    ("set", lambda x, c: x * sum(c), lambda c: c.add(10)),
+    ("named", lambda x, c: x * c.x[0] * c[1], lambda c: c.x.__setitem__(0, 5.0)),
+    ("named", lambda x, c: (lambda a, b, _: x * a[0] * b)(*c), lambda c: c[0].__setitem__(0, 5.0)),
+    ("long", lambda x, c: x * c[3], lambda c: c.__setitem__(3, 5.0)),
+    ("long", lambda x, c: x * sum(c), lambda c: c.append(5.0)),
+    ("long arrays", lambda x, c: x * c[3][0], lambda c: c[3].__setitem__(0, 5.0)),
+    ("long arrays", lambda x, c: x * c[3][0], lambda c: c.__setitem__(3, np.full(3, 5.0))),
+    ("nested", lambda x, c: x * c["a"][0]["b"][1][0], lambda c: c["a"][0]["b"][1].__setitem__(0, 5.0)),
+    ("nested", lambda x, c: x * c["a"][0]["b"][0], lambda c: c["a"].__setitem__(0, {"b": (5.0,)})),
+    ("space", lambda x, c: x * c.w, lambda c: setattr(c, "w", 5.0)),
+    ("space", lambda x, c: x * c.inner.z[0], lambda c: c.inner.z.__setitem__(0, 5.0)),
+    ("space", lambda x, c: x * c.inner.z[0], lambda c: setattr(c, "inner", types.SimpleNamespace(z=[5.0]))),
+    ("proxy", lambda x, c: x * c["w"][0], lambda c: c["w"].__setitem__(0, 5.0)),
+]
+
+
+@pytest.mark.parametrize("k", range(len(CHANGES)))
+@pytest.mark.parametrize("engine", ["source", "tape"])
+def test_a_container_that_changes_is_seen(k: int, engine: str) -> None:
+    """Reached through a closure, whatever its class and length, and however deep the change."""
+    name, f, change = CHANGES[k]
+    c = outside()[name]
+    gradient = gs.grad(lambda x: f(x, c), backend="python", engine=engine)
+    before = gradient(1.0)
+    assert before == f(1.0, c)
+    change(c)
+    assert f(1.0, c) != before
+    assert gradient(1.0) == f(1.0, c)
+    assert gradient(2.0) == f(1.0, c)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c, x: c["deque"].append(x),
+        lambda c, x: c["deque"].pop(),
+        lambda c, x: c["ordered"].update(w=x),
+        lambda c, x: c["ordered"].pop("w"),
+        lambda c, x: c["set"].add(7),
+        lambda c, x: c["own list"].append(x),
+        lambda c, x: c["own dict"].setdefault("new", x),
+        lambda c, x: c["counter"].update(["w"]),
+        lambda c, x: c["long"].append(x),
+        lambda c, x: c["nested"]["a"].append(x),
+        lambda c, x: setattr(c["space"], "w", x),
+    ],
+)
+def test_outside_containers_hold_no_symbolic_values_afterwards(change: Callable[[Any, Any], Any]) -> None:
+    """A function that changes a container of the user's is differentiated without that, or refused."""
+    c = outside()
+
+    def f(x: Any) -> Any:
+        change(c, x)
+        return x * x
+
+    try:
+        assert gs.grad(f, backend="python", engine="source")(3.0) == 6.0
+    except gs.GradsmithError:
+        pass
+    assert "known at run time" not in repr(c)
+
+
+def test_containers_of_many_classes_made_inside(backend: str) -> None:
+    def queue(x: Any) -> Any:
+        q = collections.deque([x[0]])
+        q.append(x[1])
+        q.appendleft(x[2])
+        total = 0.0
+        while q:
+            total += q.popleft() * (len(q) + 1)
+        return total
+
+    expect(queue, X, [2, 1, 3], backend=backend)
+
+
 def test_a_captured_array_may_change_its_shape_and_dtype(backend: str) -> None:
     box = [np.ones(3)]
     g = gs.grad(lambda x: np.sum(box[0] * x), backend=backend)
