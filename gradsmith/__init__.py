@@ -6,7 +6,19 @@
 array([0.        , 0.90929743])
 """
 
-from gradsmith.api import derivative, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp, vmap
+from gradsmith.api import (
+    derivative,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    jit,
+    jvp,
+    value_and_grad,
+    value_grad_hessian,
+    vjp,
+    vmap,
+)
 from gradsmith.control import (
     checkpoint,
     custom_jvp,
@@ -31,6 +43,7 @@ from gradsmith.errors import (
 )
 from gradsmith.forms import tree_map
 from gradsmith.frontend import catalogue
+from gradsmith.prepare import Prepared, prepare
 from gradsmith.tape import Tape, record
 
 catalogue.load()  # at import rather than in the first call
@@ -40,6 +53,7 @@ __all__ = [
     "GradsmithWarning",
     "MissingRule",
     "NotDifferentiable",
+    "Prepared",
     "SourceUnavailable",
     "Tape",
     "TapeMismatch",
@@ -59,11 +73,13 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "prepare",
     "record",
     "reverse_mode",
     "stop_gradient",
     "tree_map",
     "value_and_grad",
+    "value_grad_hessian",
     "vjp",
     "vmap",
     "zero",

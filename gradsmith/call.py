@@ -21,11 +21,10 @@ from gradsmith import forms, tree
 from gradsmith.backends import effects, native, python
 from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
 from gradsmith.explain import recomputation
-from gradsmith.frontend import recording
+from gradsmith.frontend import recording, rules
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
-from gradsmith.frontend import rules
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
 from gradsmith.frontend.values import Array, Cell, Scalar
@@ -120,7 +119,7 @@ class Specialisation:
 
     def into(self, out: Any, values: list[Any], leaves: Sequence[Any] = ()) -> Any:
         """The result in the arrays of ``out``, for the arguments of the entry."""
-        places = out if isinstance(out, Places) and out.result is self.result else self.result.places(out)
+        places = self.result.places(out)
         found = self._filled(places, values)
         if found is NotImplemented:
             return found
@@ -222,15 +221,24 @@ class Cache:
 
     def specialise(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
         """The specialisation that serves these arguments, which are left as they are."""
+        return self._serve(args, kwargs)[0]
+
+    def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Places:
+        """Arrays for the results of calls with such arguments, which are left as they are."""
+        s, result = self._serve(args, kwargs)
+        return s.result.places(result)
+
+    def _serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Specialisation, Any]:
+        """The specialisation that serves copies of these arguments, and its result."""
         leaves, structure = tree.flatten((args, kwargs))
         copies = {id(x): x.copy(order="K") for x in leaves if isinstance(x, np.ndarray)}
         args, kwargs = tree.unflatten(structure, [copies.get(id(x), x) for x in leaves])
         with effects.Execution():
             self._call(args, kwargs)
             key, leaves, _ = signature(args, kwargs)
-            s, _ = self._try(key, leaves)
+            s, result = self._try(key, leaves)
         assert s is not None, "a call was served by no specialisation"
-        return s
+        return s, result
 
     def _set_fast(
         self,

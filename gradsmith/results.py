@@ -30,6 +30,10 @@ class Result:
 
     def places(self, out: Any) -> Places:
         """The arrays of ``out``, which has the structure of the result, as places for its parts."""
+        if isinstance(out, Places):
+            if out.result is self:
+                return out
+            out = out.out
         try:
             found = self.structure.flatten_up_to(out)
         except (ValueError, TypeError) as error:
@@ -42,6 +46,7 @@ class Places:
 
     def __init__(self, result: Result, given: Sequence[Any], out: Any):
         self.result = result
+        self.out = out
         self.arrays = [x if isinstance(x, np.ndarray) else None for x in given]
         self.numbers = [n for n, x in enumerate(self.arrays) if x is None]
         if not self.numbers and not result.fixed:

@@ -56,7 +56,9 @@ def stage_region(stage: Stage, run: Callable[[], Any], params: Sequence[Value] =
 
 def _simplified(stage: Stage, block: Block, values: Sequence[Value]) -> Block:
     """A closed block simplified; ``values`` are its first operands."""
-    inputs = [Input("array", tuple(n == 1 for n in np.shape(stage.known[v])) if v in stage.known else ()) for v in values]
+    inputs = [
+        Input("array", tuple(n == 1 for n in np.shape(stage.known[v])) if v in stage.known else ()) for v in values
+    ]
     return derive.simplified(block, inputs + [Input()] * (len(block.params) - len(inputs)))
 
 
@@ -113,7 +115,9 @@ class _Arguments:
             given = (given,) if len(differentiable) == 1 else tuple(given) if isinstance(given, list) else given
         if not isinstance(given, tuple) or len(given) != len(differentiable):
             count = len(given) if isinstance(given, tuple) else 1
-            raise TypeError(f"the pullback of {name} must return {len(differentiable)} cotangents, one per argument, not {count}")
+            raise TypeError(
+                f"the pullback of {name} must return {len(differentiable)} cotangents, one per argument, not {count}"
+            )
         parts = dict(zip(differentiable, given, strict=True))
         leaves: dict[int, list[Any]] = {}
         for n in {n for n, _ in self.wrt}:
@@ -142,7 +146,11 @@ def _leaves_up_to(structure: tree.Tree, x: Any, what: str) -> list[Any]:
 
 
 def _like(value: Value, like: Any) -> Any:
-    return fresh(value) if isinstance(like, Array | np.ndarray) else Scalar(value, not isinstance(like, Scalar) or like.weak)
+    return (
+        fresh(value)
+        if isinstance(like, Array | np.ndarray)
+        else Scalar(value, not isinstance(like, Scalar) or like.weak)
+    )
 
 
 class _Result:
@@ -241,7 +249,9 @@ def with_rule(
 def _refuse_writes(stage: Stage, mark: int, birth: int, name: str) -> None:
     for slot in stage.heap.written(mark):
         if stage.heap.birth(slot.owner) < birth and not (slot.kind == "attr" and slot.key == "ambiguous"):
-            raise UnsupportedCode(f"{name} has a derivative rule and writes {slot} that it did not create; return it instead")
+            raise UnsupportedCode(
+                f"{name} has a derivative rule and writes {slot} that it did not create; return it instead"
+            )
 
 
 def _stage_vjp(
@@ -284,7 +294,9 @@ def _emit(
     for block in regions.values():
         operands += [v for v in free_values(block) if v not in operands and v not in own]
     if any(isinstance(v.type, SeqType) for v in operands):
-        raise UnsupportedCode(f"{name} has a derivative rule and reads a list that grew in a loop; make an array of it first")
+        raise UnsupportedCode(
+            f"{name} has a derivative rule and reads a list that grew in a loop; make an array of it first"
+        )
     residuals = regions["forward"].results if "forward" in regions else []
     for what, block in regions.items():
         bind(block, [*operands, *residuals] if what == "pullback" else operands)
@@ -347,16 +359,16 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
         chosen = _chosen(args, name)
         sub = derive.Sub(stage, f, chosen)
         results, back = sub.vjp()
-        dots = [st.as_value(tree.flatten(tangents[n])[0][k]) for n, k in ((chosen.names[m], k) for m, k in chosen.chosen)]
+        dots = [
+            st.as_value(tree.flatten(tangents[n])[0][k]) for n, k in ((chosen.names[m], k) for m, k in chosen.chosen)
+        ]
         out = []
         for i, y in enumerate(results):
             if not y.type.inexact:
                 out.append(None)
                 continue
 
-            def row(
-                ks: Sequence[Value], i: int = i, y: Value = y
-            ) -> tuple[list[list[Value | None]], list[Value]]:
+            def row(ks: Sequence[Value], i: int = i, y: Value = y) -> tuple[list[list[Value | None]], list[Value]]:
                 seeds: list[Value | None] = [None] * len(results)
                 seeds[i] = jacobians.one_hot(y, ks[0])
                 return [back(seeds)], []

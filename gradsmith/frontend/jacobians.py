@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,40 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chun
     if any(map(stage.acts, sub.block.ops)):
         mode = "reverse"  # forward mode would print and draw once for each column
     rows = _forward_jacobian(stage, sub, chunk) if mode == "forward" else _reverse_jacobian(stage, sub)
+    return _structured(sub, chosen, rows, single)
+
+
+def value_grad_hessian(stage: Stage, both: Any, chosen: Leaves, single: bool) -> tuple[Any, Any, Any]:
+    """(value, gradient, Hessian), where ``both`` gives the value and the gradient: its results, and its Jacobian's second part."""
+    sub = Sub(stage, both, chosen)
+    if any(map(stage.acts, sub.block.ops)):
+        value, gradient = sub.rebuilt(sub.emit_primal())
+        return value, gradient, jacobian(stage, both, chosen, "reverse", single)[1]
+    primal = sub.emit_primal()  # for the shapes, and for the results if no loop gives them
+    shared: list[Value] | None = None
+    columns = []
+    for j, arg in enumerate(sub.args):
+        chunk = chunk_size(stage, sub, arg)
+        if shared is None and chunk > 1 and _is_not_empty(stage, arg):
+            stacked, shared = forward_rows_and_results(sub, j, primal, chunk)
+        else:
+            stacked = forward_rows(sub, j, primal, chunk)
+        columns.append([_moved(s, arg, y, first_is_input=True) for s, y in zip(stacked, primal, strict=True)])
+    rows = [[column[i] for column in columns] for i in range(len(primal))]
+    value, gradient = sub.rebuilt(shared or primal)
+    return value, gradient, _structured(sub, chosen, rows, single)[1]
+
+
+def _is_not_empty(stage: Stage, arg: Value) -> bool:
+    """Whether an array has elements: this call's answer, which the specialisation holds for."""
+    try:
+        return bool(stage.concrete(Scalar(ir.elementwise("gt", size_of(ir.shape(arg)), 0), weak=True)))
+    except NeedConcrete:
+        return False
+
+
+def _structured(sub: Sub, chosen: Leaves, rows: Sequence[Sequence[Value]], single: bool) -> Any:
+    """The structure of the result, each leaf replaced by the structure of the arguments with the leaf's Jacobians."""
     leaves: list[Any] = []
     for k, leaf in enumerate(sub.leaves):
         if k in sub.symbolic:
@@ -82,27 +116,32 @@ def one_hot(value: Value, k: Value) -> Value:
     return flat if value.ndim == 1 else ir.reshape(flat, dims)
 
 
-def rows_along(stage: Stage, along: Value, targets: Sequence[Value], rows: Any, chunk: int = 1) -> list[Value]:
+def rows_along(
+    stage: Stage, along: Value, targets: Sequence[Value], rows: Any, chunk: int = 1, kept: Sequence[Value] = ()
+) -> list[Value]:
     """The rows for the elements of ``along``, stacked: for each target an array of shape (size of along, *target.shape).
 
-    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets.
+    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets; and values like those ``kept``,
+    which are the same for every chunk and are returned after the rows.
     """
     if along.ndim == 0:
-        (row,) = rows([ir.i64(0)])
+        (row,), _ = rows([ir.i64(0)])
         return [ir.zeros_like(t) if v is None else v for v, t in zip(row, targets, strict=True)]
     size = size_of(ir.shape(along))
     start = [ir.full(0, [size, *ir.shape(t)], t.dtype) for t in targets]
-    index, carried = Value(ir.I64, "k"), [Value(s.type, "J") for s in start]
+    start += [ir.zeros_like(x) for x in kept]
+    index, carried = Value(ir.I64, "k"), [Value(s.type, "J" if n < len(targets) else "") for n, s in enumerate(start)]
     with stage.builder.region([index, *carried]) as body:
         # a chunk that is not full does its last row several times
         ks = [ir.elementwise("minimum", index + c, size - 1) if c else index for c in range(chunk)]
-        stacked: list[Value] = list(carried)
-        for k, row in zip(ks, rows(ks), strict=True):
+        stacked: list[Value] = carried[: len(targets)]
+        found, again = rows(ks)
+        for k, row in zip(ks, found, strict=True):
             stacked = [
                 c if v is None else ir.set_at(c, v, ["i"] + [":"] * v.ndim, [k], checked=True)
                 for c, v in zip(stacked, row, strict=True)
             ]
-        body.results = stacked
+        body.results = [*stacked, *again[: len(kept)]]
     return stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(chunk), *start], [body]).results
 
 
@@ -125,15 +164,28 @@ def chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
 
 def forward_rows(sub: Sub, j: int, results: Sequence[Value], chunk: int) -> list[Value]:
     """For every result its derivative along each element of argument ``j``, stacked along a first axis."""
-    arg = sub.args[j]
+    return rows_along(sub.stage, sub.args[j], results, _columns(sub, j), chunk)
 
-    def rows(ks: Sequence[Value]) -> list[list[Value | None]]:
+
+def forward_rows_and_results(
+    sub: Sub, j: int, results: Sequence[Value], chunk: int
+) -> tuple[list[Value], list[Value]]:
+    """:func:`forward_rows`, and the results as they were computed along with them; ``results`` tell their shapes alone."""
+    found = rows_along(sub.stage, sub.args[j], results, _columns(sub, j), chunk, kept=results)
+    return found[: len(results)], found[len(results) :]
+
+
+def _columns(sub: Sub, j: int) -> Callable[[Sequence[Value]], tuple[list[list[Value | None]], list[Value]]]:
+    """A function from numbers of elements of argument ``j`` to derivatives along each, and the results of the function."""
+
+    def rows(ks: Sequence[Value]) -> tuple[list[list[Value | None]], list[Value]]:
         seeds: list[list[Value | None]] = [[None] * len(sub.args) for _ in ks]
         for seed, k in zip(seeds, ks, strict=True):
-            seed[j] = one_hot(arg, k)
-        return sub.jvps(seeds)[1]
+            seed[j] = one_hot(sub.args[j], k)
+        results, tangents = sub.jvps(seeds)
+        return tangents, results
 
-    return rows_along(sub.stage, arg, results, rows, chunk)
+    return rows
 
 
 def _forward_jacobian(stage: Stage, sub: Sub, given_chunk: int | None) -> list[list[Value]]:
@@ -150,10 +202,12 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
     out = []
     for i, y in enumerate(results):
 
-        def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> list[list[Value | None]]:
+        def rows(
+            ks: Sequence[Value], i: int = i, y: Value = y
+        ) -> tuple[list[list[Value | None]], list[Value]]:
             seeds: list[Value | None] = [None] * len(results)
             seeds[i] = one_hot(y, ks[0])
-            return [back(seeds)]
+            return [back(seeds)], []
 
         stacked = rows_along(stage, y, sub.args, rows)
         out.append([_moved(s, y, a, first_is_input=False) for s, a in zip(stacked, sub.args, strict=True)])
