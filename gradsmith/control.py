@@ -62,7 +62,9 @@ class _Wrapped:
         bound = inspect.signature(self.f).bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
-            raise TypeError(f"{self.name} has a derivative rule and keyword-only arguments; rules take positional arguments")
+            raise TypeError(
+                f"{self.name} has a derivative rule and keyword-only arguments; rules take positional arguments"
+            )
         return list(bound.args)
 
 
@@ -130,7 +132,13 @@ class custom_vjp(_Wrapped):
             return out[0], lambda g: staged_call(stage, bwd, [*fixed, out[1], g], {})
 
         return control.with_rule(
-            stage, self, self.name, lambda a: staged_call(stage, self.f, a, {}), args, vjp=vjp, nondiff=self.nondiff_argnums
+            stage,
+            self,
+            self.name,
+            lambda a: staged_call(stage, self.f, a, {}),
+            args,
+            vjp=vjp,
+            nondiff=self.nondiff_argnums,
         )
 
 
@@ -195,8 +203,8 @@ def define_rule(
 
     Args:
         function: any callable. Where gradsmith cannot read its source, Python runs it during each call.
-        vjp: takes the arguments, returns ``(result, pullback)``; the pullback maps the cotangent of the result to a tuple
-            with a cotangent for each argument (for one argument the cotangent alone will do).
+        vjp: takes the arguments, returns ``(result, pullback)``; the pullback maps the cotangent of the result to a
+            tuple with a cotangent for each argument (for one argument the cotangent alone will do).
         jvp: takes a tuple of arguments and a tuple of their tangents, returns ``(result, tangent)``. One of the two
             suffices: the other mode uses its transpose. Without both the function has no derivative.
         value: plain NumPy code to compile in place of ``function``.
@@ -265,8 +273,8 @@ def hook(x: Any, fn: Callable[[Any], Any]) -> Any:
 
     Args:
         x: a number, an array, or any structure of them.
-        fn: takes the adjoint of ``x``, in the structure of ``x``. It is compiled with the rest: it may compute with NumPy, print
-            and log. It runs when reverse mode reaches ``x``; forward mode passes through.
+        fn: takes the adjoint of ``x``, in the structure of ``x``. It is compiled with the rest: it may compute with
+            NumPy, print and log. It runs when reverse mode reaches ``x``; forward mode passes through.
 
     >>> import numpy as np
     >>> import gradsmith as gs
@@ -295,8 +303,8 @@ class checkpoint(_Wrapped):
 class forward_mode(_Wrapped):
     """``f``, differentiated by forward mode also inside a reverse pass.
 
-    The forward sweep computes its Jacobian, one column for each number among the arguments, and the backward sweep multiplies
-    with it: nothing inside ``f`` is stored. For functions with few inputs and long loops.
+    The forward sweep computes its Jacobian, one column for each number among the arguments, and the backward sweep
+    multiplies with it: nothing inside ``f`` is stored. For functions with few inputs and long loops.
 
     >>> import numpy as np
     >>> import gradsmith as gs

@@ -66,7 +66,7 @@ def check_rule(
         atol, rtol, eps, backend: as for :func:`check_grads`.
 
     Raises:
-        AssertionError: a derivative differs from the differences, or the value that the rule computes from that of ``f``.
+        AssertionError: a derivative differs from the differences, or the rule's value from that of ``f``.
 
     >>> import numpy as np
     >>> import gradsmith as gs
@@ -154,7 +154,9 @@ def _difference(f: Callable[..., Any], point: list[Any], tangents: list[Any], ep
 
     def at(step: float) -> list[Any]:
         moved = [x + step * t for x, t in zip(point, tangents, strict=True)]
-        return tree.flatten(f(*(type(x)(m) if isinstance(x, float | complex) else m for x, m in zip(point, moved, strict=True))))[0]
+        return tree.flatten(
+            f(*(type(x)(m) if isinstance(x, float | complex) else m for x, m in zip(point, moved, strict=True)))
+        )[0]
 
     h = eps * 64  # fourth order: error h⁴, rounding 1e-16 / h
     rows = [at(s * h) for s in (1, -1, 2, -2)]

@@ -1,4 +1,4 @@
-"""Derivatives with respect to what a function reads from outside: arrays in closures, globals and attributes, by identity.
+"""Derivatives with respect to what a function reads from outside: arrays in closures, globals, attributes, by identity.
 
 An array is found by the function's own reading of it. Where it was found is remembered: later calls read that place
 again, so a new array in that place is differentiated in its turn.
@@ -72,8 +72,8 @@ class Captured(derive.Sub):
         found = [self._find(key, leaf) for key, leaf in zip(keys, self.wanted_leaves, strict=True)]
         if all(x is None for x in found):
             raise NotDifferentiable(
-                f"{getattr(f, '__name__', 'the function')} reads none of what wrt names: arrays are recognised by identity, so name "
-                "the very object that the function finds in a closure, a global or an attribute"
+                f"{getattr(f, '__name__', 'the function')} reads none of what wrt names: arrays are recognised by "
+                "identity, so name the very object that the function finds in a closure, a global or an attribute"
             )
         self.args = []
         for k, x, before, leaf, param in zip(self.positions, found, current, self.wanted_leaves, params, strict=True):

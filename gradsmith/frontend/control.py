@@ -1,7 +1,7 @@
 """Control over derivatives in staged code: rules, checkpoints, values without a derivative.
 
-What has a derivative of its own becomes a ``call`` operation. Its regions are staged here with the values at hand and are
-closed afterwards: whatever they use from outside becomes an operand of the call.
+What has a derivative of its own becomes a ``call`` operation. Its regions are staged here with the values at hand and
+are closed afterwards: whatever they use from outside becomes an operand of the call.
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def forward_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
                     part = _contract(column[i], g, arg)
                     total = part if total is None else total + part
                 grads.append(ir.zeros_like(arg) if total is None else total)
-            return _spread(chosen, grads, len(args))
+            return _spread(chosen, grads, args)
 
         return sub.rebuilt(results), pull
 
@@ -359,10 +359,9 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
         chosen = _chosen(args, name)
         sub = derive.Sub(stage, f, chosen)
         results, back = sub.vjp()
-        dots = [
-            st.as_value(tree.flatten(tangents[n])[0][k]) for n, k in ((chosen.names[m], k) for m, k in chosen.chosen)
-        ]
-        out = []
+        along = [tree.flatten(tangents[n])[0] for n in _positions(args)]
+        dots = [st.as_value(along[m][k]) for m, k in chosen.chosen]
+        out: list[Value | None] = []
         for i, y in enumerate(results):
             if not y.type.inexact:
                 out.append(None)
@@ -386,25 +385,27 @@ def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
 
 def _chosen(args: Sequence[Any], name: str) -> derive.Leaves:
     """The arguments with a float in them."""
-    positions = [n for n, a in enumerate(args) if any(map(derive.is_inexact, tree.flatten(a)[0]))]
-    chosen = derive.Leaves(args, {}, positions)
+    chosen = derive.Leaves(args, {}, _positions(args))
     if any(st.as_value(x).dtype.kind == "c" for x in chosen.leaves):
         raise NotDifferentiable(f"{name}: a mode can be chosen for functions of real numbers only")
     return chosen
 
 
-def _spread(chosen: derive.Leaves, grads: Sequence[Value], count: int) -> tuple[Any, ...]:
+def _positions(args: Sequence[Any]) -> list[int]:
+    return [n for n, a in enumerate(args) if any(map(derive.is_inexact, tree.flatten(a)[0]))]
+
+
+def _spread(chosen: derive.Leaves, grads: Sequence[Value], args: Sequence[Any]) -> tuple[Any, ...]:
     """Gradients of the chosen leaves as one cotangent for each argument."""
     new = [_like(g, x) for g, x in zip(grads, chosen.leaves, strict=True)]
-    out: list[Any] = [None] * count
-    for n, part in zip(chosen.names, chosen.structured(new), strict=True):
-        out[n] = part  # type: ignore[call-overload]
+    out: list[Any] = [None] * len(args)
+    for n, part in zip(_positions(args), chosen.structured(new), strict=True):
+        out[n] = part
     return tuple(out)
 
 
 def _columns(stage: Stage, sub: derive.Sub, j: int, results: Sequence[Value]) -> list[Value]:
     """For every result its derivative along each element of argument ``j``, stacked along a first axis."""
-
     return jacobians.forward_rows(sub, j, results, jacobians.chunk_size(stage, sub, sub.args[j]))
 
 

@@ -44,7 +44,9 @@ def emit(
     return stage.builder.block.ops[-1].results
 
 
-def call_python(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str = "") -> None:
+def call_python(
+    stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], name: str = ""
+) -> None:
     """``f(*args, **kwargs)`` at every call, in order; what it returns is not used."""
     operands = Operands(stage)
     make_args = [operands.make(x) for x in args]
@@ -149,7 +151,9 @@ def _print(stage: Stage, *args: Any, **kwargs: Any) -> None:
     call_python(stage, builtins.print, args, kwargs)
 
 
-def _warn(stage: Stage, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any) -> None:
+def _warn(
+    stage: Stage, message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any
+) -> None:
     """``warnings.warn``, attributed to the user's line."""
     frame, loc = stage.frames[-1], stage.loc
     registry = frame.globals.setdefault("__warningregistry__", {})

@@ -83,8 +83,8 @@ def _sample(stage: Stage, name: str, apply: Callable[[Sequence[Any]], Any], oper
         values = [stage.peek(v) for v in operands]
     except NeedConcrete:
         raise UnsupportedCode(
-            f"what {name} returns is found out by calling it once, but here its arguments change in a loop; say what it returns "
-            "with like=, e.g. define_rule(f, ..., like=0.0)"
+            f"what {name} returns is found out by calling it once, but here its arguments change in a loop; say what "
+            "it returns with like=, e.g. define_rule(f, ..., like=0.0)"
         ) from None
     return apply(values)
 

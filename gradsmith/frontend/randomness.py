@@ -1,8 +1,8 @@
-"""Random numbers in staged code: every call of the compiled function draws fresh ones, from the user's generator, in order.
+"""Random numbers in staged code: every call of the compiled function draws fresh ones, from the user's generator.
 
-A draw is an effect. Where the distribution has a location and a scale, the standard variate is drawn and moved and scaled
-by ordinary operations (as NumPy does it), so that the result has the right derivatives. Elements of arrays are chosen and
-permuted by drawn indices. Other parameters have no derivative: one that would reach them is an error.
+A draw is an effect. Where the distribution has a location and a scale, the standard variate is drawn, and moved and
+scaled by ordinary operations (as NumPy does it), so that the result has the right derivatives. Elements of arrays are
+chosen and permuted by drawn indices. Other parameters have no derivative: one that would reach them is an error.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ _MOVED: dict[str, tuple[str, tuple[float, ...], str, str]] = {
     "rayleigh": ("rayleigh", (1.0,), "", "scale"),
 }
 _CONTINUOUS = frozenset(
-    "beta chisquare f noncentral_chisquare noncentral_f pareto power standard_cauchy standard_exponential standard_gamma "
-    "standard_normal standard_t triangular vonmises wald weibull random random_sample".split()
+    "beta chisquare f noncentral_chisquare noncentral_f pareto power standard_cauchy standard_exponential "
+    "standard_gamma standard_normal standard_t triangular vonmises wald weibull random random_sample".split()
 )
-_DISCRETE = frozenset("binomial geometric hypergeometric logseries negative_binomial poisson zipf random_integers".split())
+_DISCRETE = frozenset(
+    "binomial geometric hypergeometric logseries negative_binomial poisson zipf random_integers".split()
+)
 #: results with one more axis than the size
 _VECTORS = {"dirichlet": F64, "multivariate_normal": F64, "multinomial": I64, "multivariate_hypergeometric": I64}
 
@@ -63,7 +65,9 @@ class Draw:
 
         def run(*values: Any) -> Sequence[Any]:
             method = getattr(owner(values), name)
-            found = method(*(make(values) for make in make_args), **{k: make(values) for k, make in make_kwargs.items()})
+            found = method(
+                *(make(values) for make in make_args), **{k: make(values) for k, make in make_kwargs.items()}
+            )
             return [found] if types else ()
 
         shown = [operands.shown(x) for x in args] + [f"{k}={operands.shown(x)}" for k, x in (kwargs or {}).items()]
@@ -82,7 +86,9 @@ class Draw:
         if size is None:
             (value,) = self.call(name, args, [ArrayType(np.dtype(dtype))], kwargs)
             return Scalar(value, weak=True)
-        (value,) = self.call(name, args, [ArrayType(np.dtype(dtype), len(size))], {**(kwargs or {}), "size": tuple(size)})
+        (value,) = self.call(
+            name, args, [ArrayType(np.dtype(dtype), len(size))], {**(kwargs or {}), "size": tuple(size)}
+        )
         return fresh(ir.reshape(value, [st.index_value(n) for n in size]))
 
 
@@ -103,7 +109,9 @@ def draw(stage: Stage, owner: Any, name: str, args: Sequence[Any], kwargs: dict[
     rules = _PYTHON_METHODS if issubclass(d.kind, random.Random) else _NUMPY_METHODS
     rule = rules.get(name)
     if rule is None:
-        raise UnsupportedCode(f"{d.kind.__name__}.{name} of a random generator; draw with its other methods, or outside")
+        raise UnsupportedCode(
+            f"{d.kind.__name__}.{name} of a random generator; draw with its other methods, or outside"
+        )
     if name in ("rand", "randn"):
         return rule(d, args)
     bound = inspect.signature(getattr(d.kind, name)).bind(None, *args, **kwargs)
@@ -111,7 +119,9 @@ def draw(stage: Stage, owner: Any, name: str, args: Sequence[Any], kwargs: dict[
     given = dict(bound.arguments)
     given.pop("self", None)
     if given.pop("out", None) is not None:
-        raise UnsupportedCode(f"{name}(out=...) of a random generator; assign what it returns: x[:] = rng.{name}(x.shape)")
+        raise UnsupportedCode(
+            f"{name}(out=...) of a random generator; assign what it returns: x[:] = rng.{name}(x.shape)"
+        )
     return rule(d, **given)
 
 
@@ -228,7 +238,9 @@ def _shaped(d: Draw, dims: list[Any], params: dict[str, Any]) -> Any:
     return fresh(ir.reshape(value, [st.index_value(n) for n in dims]))
 
 
-def _integers(d: Draw, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False) -> Any:
+def _integers(
+    d: Draw, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
+) -> Any:
     params = {"low": _as_number(low), "high": _as_number(high), "dtype": dtype}
     if endpoint:
         params["endpoint"] = True
@@ -250,7 +262,9 @@ def _population(x: Any) -> Any:
     return x if is_number(x) else x if isinstance(x, Array) else fresh(st.as_value(x))
 
 
-def _choice(d: Draw, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True) -> Any:
+def _choice(
+    d: Draw, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
+) -> Any:
     a = _population(a)
     n = a if is_number(a) else Scalar(ir.shape(a.value)[axis], weak=True)
     options: dict[str, Any] = {"replace": replace}
@@ -449,7 +463,15 @@ def _maker(cls: Any) -> Callable[..., Any]:
     return lambda stage, *args, **kwargs: make(stage, cls, args, kwargs)
 
 
-for _cls in (np.random.default_rng, *CLASSES, np.random.MT19937, np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64):
+for _cls in (
+    np.random.default_rng,
+    *CLASSES,
+    np.random.MT19937,
+    np.random.PCG64,
+    np.random.PCG64DXSM,
+    np.random.Philox,
+    np.random.SFC64,
+):
     register(_cls, _maker(_cls))
 register(np.random.seed, _legacy("seed"))
 for _name in ("ranf", "sample"):

@@ -41,7 +41,7 @@ def _expand(block: Block, chosen: Callable[[Op], bool], forget: bool, mapping: d
 
 
 def has_residuals(op: Op) -> bool:
-    """Whether a derivative has been taken of the call, so that its results include residuals: it is ordinary code now."""
+    """Whether a derivative of the call has been taken: its results include residuals, it is ordinary code now."""
     return "residuals" in op.attrs
 
 

@@ -297,13 +297,15 @@ def check_declared(op: Op, active: Iterable[int]) -> None:
     """A derivative reaches a call with a rule through its declared operands only."""
     name = op.attrs["function"]
     if op.attrs.get("exhausted"):
-        raise errors.NotDifferentiable(f"a derivative of higher order than the rule of {name}, which calls it, provides ({op.loc})")
+        raise errors.NotDifferentiable(
+            f"a derivative of higher order than the rule of {name}, which calls it, provides ({op.loc})"
+        )
     for k in active:
         if k not in op.attrs["wrt"]:
             raise errors.NotDifferentiable(
-                f"{name} has a derivative rule that does not cover {op.args[k].name or 'a value'}, which depends on the "
-                "inputs: pass it as an argument (not in nondiff_argnums), or keep the derivative away with stop_gradient"
-                + (f" ({op.loc})" if op.loc else "")
+                f"{name} has a derivative rule that does not cover {op.args[k].name or 'a value'}, which depends on "
+                "the inputs: pass it as an argument (not in nondiff_argnums), or keep the derivative away with "
+                "stop_gradient" + (f" ({op.loc})" if op.loc else "")
             )
 
 

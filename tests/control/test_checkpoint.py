@@ -126,7 +126,13 @@ def test_forward_mode_of_a_long_loop_stores_nothing(backend: str) -> None:
     g = gs.grad(lambda x, n: gs.forward_mode(decay)(x, n) ** 2, backend=backend)
     np.testing.assert_allclose(g(1.0, 100), gs.grad(lambda x, n: decay(x, n) ** 2)(1.0, 100), rtol=1e-12)
     assert "stored for the reverse pass: nothing" in g.explain(1.0, 100)
-    assert "nothing" not in gs.grad(lambda x, n: decay(x, n) ** 2).explain(1.0, 100).split("stored for the reverse pass:")[1].split("\n")[0]
+    assert (
+        "nothing"
+        not in gs.grad(lambda x, n: decay(x, n) ** 2)
+        .explain(1.0, 100)
+        .split("stored for the reverse pass:")[1]
+        .split("\n")[0]
+    )
 
 
 def test_in_a_class() -> None:

@@ -36,7 +36,7 @@ def talkative(x: Any, n: int) -> Any:
         else:
             print("small", {"x": x, "k": k}, (items, Point(x)))
         items = [x, k]
-    print("end", "of %d steps" % n, end=".\n")
+    print("end", "of %d steps" % n, end=".\n")  # noqa: UP031
     return x * x
 
 
@@ -125,7 +125,9 @@ def test_warnings_name_the_users_line(backend: str) -> None:
 @both
 def test_host_functions_with_a_result(backend: str) -> None:
     served: Iterator[float] = iter([1.0, 2.0, 3.0, 4.0])
-    read = gs.host(lambda scale: {"value": next(served) * scale, "row": np.arange(2.0)}, like={"value": 0.0, "row": np.zeros(0)})
+    read = gs.host(
+        lambda scale: {"value": next(served) * scale, "row": np.arange(2.0)}, like={"value": 0.0, "row": np.zeros(0)}
+    )
 
     def f(x: Any) -> Any:
         total = 0.0

@@ -1,4 +1,4 @@
-"""Random generators in differentiated functions: the user's stream, fresh at every call, with derivatives where there are any."""
+"""Random generators in differentiated functions: the user's stream, fresh at every call, with their derivatives."""
 
 from __future__ import annotations
 
@@ -69,7 +69,12 @@ LEGACY: list[Callable[[Any], Any]] = [
     *(lambda r: r.permutation(5), lambda r: r.permutation(SHAPES), lambda r: r.poisson(2.0, 3), lambda r: r.gamma(2.0)),
 ]
 PYTHON: list[Callable[[Any], Any]] = [
-    *(lambda r: r.random(), lambda r: r.uniform(1.0, 3.0), lambda r: r.gauss(1.0, 2.0), lambda r: r.normalvariate(0.5, 2.0)),
+    *(
+        lambda r: r.random(),
+        lambda r: r.uniform(1.0, 3.0),
+        lambda r: r.gauss(1.0, 2.0),
+        lambda r: r.normalvariate(0.5, 2.0),
+    ),
     *(lambda r: r.expovariate(2.0), lambda r: r.lognormvariate(0.1, 0.2), lambda r: r.betavariate(1.0, 2.0)),
     *(lambda r: r.randint(1, 6), lambda r: r.randrange(10), lambda r: r.choice([1.0, 2.0, 5.0])),
     *(lambda r: r.sample([1.0, 2.0, 5.0], 2), lambda r: r.choices([1.0, 2.0, 5.0], k=3)),
@@ -106,7 +111,9 @@ def test_the_same_stream_as_numpy(make: Any) -> None:
 @both
 def test_derivatives_with_respect_to_location_and_scale(backend: str) -> None:
     def f(mu: Any, sigma: Any, rng: Any) -> Any:
-        return rng.normal(mu, sigma) + np.sum(rng.uniform(mu, sigma, 3)) + rng.exponential(sigma) + rng.gamma(2.0, sigma)
+        return (
+            rng.normal(mu, sigma) + np.sum(rng.uniform(mu, sigma, 3)) + rng.exponential(sigma) + rng.gamma(2.0, sigma)
+        )
 
     rng = np.random.default_rng(3)
     z, u, e, g = rng.standard_normal(), rng.random(3), rng.standard_exponential(), rng.standard_gamma(2.0)
@@ -197,7 +204,9 @@ def test_a_generator_made_by_the_function(backend: str) -> None:
         return total
 
     for seed in (1, 2, 1):
-        np.testing.assert_allclose(gs.grad(f, backend=backend)(2.0, seed), np.sum(np.random.default_rng(seed).normal(size=3)))
+        np.testing.assert_allclose(
+            gs.grad(f, backend=backend)(2.0, seed), np.sum(np.random.default_rng(seed).normal(size=3))
+        )
 
 
 @both
@@ -218,7 +227,11 @@ def test_global_generators(backend: str) -> None:
         np.random.seed(7)
         return x * np.random.rand()
 
-    assert gs.grad(seeded, backend=backend)(1.0) == gs.grad(seeded, backend=backend)(2.0) == np.random.RandomState(7).rand()
+    assert (
+        gs.grad(seeded, backend=backend)(1.0)
+        == gs.grad(seeded, backend=backend)(2.0)
+        == np.random.RandomState(7).rand()
+    )
 
 
 @both
