@@ -47,12 +47,27 @@ class Outside:
     def __init__(self, f: Any):
         self.places: list[tuple[Read, Any]] = []
         self.names: dict[int, str] = {}  # names of the arrays found
+        self.scopes: dict[int, dict[str, Any]] = {}  # globals of the functions found
         self.complete = True  # whether everything was looked at
         self._seen: dict[int, Any] = {}
         self._random: list[tuple[Callable[[], Any], Any]] = []
         for state in (random.getstate, _numpy_random_state):
             self._random.append((state, state()))
         self._visit(f, "function")
+
+    def add_argument(self, x: Any) -> None:
+        """Functions and classes of an argument are read from outside as well; its contents are not."""
+        if isinstance(x, list | tuple):
+            for item in x:
+                self.add_argument(item)
+        elif isinstance(x, dict):
+            self.add_argument(list(x.values()))
+        elif isinstance(x, types.FunctionType | types.MethodType | functools.partial | type):
+            self._visit(x, "argument")
+        elif not isinstance(x, (*_VALUES, np.ndarray)) and id(x) not in self._seen:
+            self._seen[id(x)] = x
+            self._visit(type(x), type(x).__name__)
+            self.add_argument([getattr(x, name) for name in _attributes(x)])
 
     def changed(self) -> bool:
         """Whether anything is different from what it was, or a random number was drawn."""
@@ -110,7 +125,10 @@ class Outside:
         wrapped = getattr(f, "__wrapped__", None)
         if wrapped is not None:
             self._visit(wrapped, f.__name__)
-        if of_library(f.__code__) or is_library(f.__module__ or ""):
+        if is_library(f.__module__ or ""):
+            return
+        self.scopes[id(f.__globals__)] = f.__globals__
+        if of_library(f.__code__):
             return
         self._place(lambda: f.__code__, f.__code__, f.__name__)
         self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)

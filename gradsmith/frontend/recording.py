@@ -66,7 +66,7 @@ class Recorder:
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """``f(*args, **kwargs)`` on front-end values, run by Python."""
         f = getattr(f, "py_func", f)  # a function compiled by numba keeps the Python function there
-        with self._run_of(f):
+        with self._run_of(f, (args, kwargs)):
             leaves, structure = tree.flatten((tuple(args), kwargs))
             if any(isinstance(x, Symbolic) for x in leaves):
                 args, kwargs = tree.unflatten(structure, [self.wrap(x) for x in leaves])
@@ -78,7 +78,7 @@ class Recorder:
             return self.unwrap_structure(result)
 
     @contextmanager
-    def _run_of(self, f: Any) -> Iterator[None]:
+    def _run_of(self, f: Any, arguments: Any) -> Iterator[None]:
         stage, outermost = self.stage, not self.running
         before = stage.engine, self.live, stage.builder.loc
         own = None
@@ -87,13 +87,14 @@ class Recorder:
             self.scopes.append(own)
         if outermost:
             self.outside = reading.Outside(f)
+            self.outside.add_argument(arguments)
         stage.engine = "tape"
         self.running += 1
         try:
             if not outermost:
                 yield
                 return
-            with replaced(f), _users_recursion():
+            with replaced(self.outside.scopes.values()), _users_recursion():
                 yield
         finally:
             self.running -= 1

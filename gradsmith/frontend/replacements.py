@@ -1,8 +1,8 @@
-"""Functions of numpy, math, cmath and scipy that accept recorded values, in place of the original ones while a tape is recorded.
+"""What recorded code finds under the names ``np``, ``math`` and the like: the modules, with functions that accept recorded values.
 
-NumPy's dispatch hands most calls with recorded arrays over by itself, but not those that make arrays (``np.zeros``, ``np.array``)
-and nothing of ``math``. For the time of a recording the modules hold functions that look whether the calling thread is recording,
-and else call the original.
+NumPy hands most calls with recorded arrays over by itself, but not those that make arrays (``np.zeros``, ``np.array``), and
+``math`` hands over nothing. For the time of a recording the global names of the recorded functions therefore hold stand-ins.
+The modules themselves are left alone, since compiled code uses them too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,89 +22,107 @@ from gradsmith.frontend import catalogue
 from gradsmith.frontend.reading import of_library
 from gradsmith.frontend.values import Recorded
 
-_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "math", "cmath")
-_SCIPY = ("scipy.special", "scipy.linalg", "scipy.fft", "scipy.integrate")
+_MODULES = (
+    *("numpy", "numpy.linalg", "numpy.fft", "math", "cmath", "gradsmith"),
+    *("scipy", "scipy.special", "scipy.linalg", "scipy.fft", "scipy.integrate"),
+)
 
-#: functions whose result the caller may fill with recorded values, so it must be a recorded array from the beginning
+#: functions whose result may be filled with recorded values, so it is a recorded array from the beginning: how it is made
 _MAKING: dict[Any, str] = {
     **dict.fromkeys((np.zeros, np.ones, np.empty, np.full, np.eye, np.identity, np.arange, np.linspace), "staged"),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.empty_like, np.full_like), "staged"),
-    **dict.fromkeys(
-        (np.array, np.copy, np.tile, np.repeat, np.concatenate, np.stack, np.vstack, np.hstack, np.diag), "run"
-    ),
+    **dict.fromkeys((np.array, np.copy, np.tile, np.repeat, np.diag), "run"),
+    **dict.fromkeys((np.concatenate, np.stack, np.vstack, np.hstack), "run"),
 }
 
 _lock = threading.Lock()
-_recordings = 0
 
 
 @contextmanager
-def replaced(f: Any) -> Iterator[None]:
-    """Let the modules, and the globals of ``f``, hold the functions that accept recorded values."""
-    global _recordings
-    table = _table()
-    own = getattr(getattr(f, "__func__", f), "__globals__", {})
-    by_name = [(name, x) for name, x in list(own.items()) if callable(x) and _known(x, table)]
+def replaced(scopes: Iterable[dict[str, Any]]) -> Iterator[None]:
+    """Let these globals of functions hold the stand-ins. Other threads may see them: there they do what the originals do."""
+    changed = []
     with _lock:
-        _recordings += 1
-        if _recordings == 1:
-            for module, name, original in _places():
-                setattr(module, name, table[original])
-        for name, original in by_name:
-            own[name] = table[original]
+        for scope in scopes:
+            for name, x in list(scope.items()):
+                stand_in = _stand_in(x)
+                if stand_in is not None:
+                    scope[name] = stand_in
+                    changed.append((scope, name, x, stand_in))
     try:
         yield
     finally:
         with _lock:
-            _recordings -= 1
-            if _recordings == 0:
-                for module, name, original in _places():
-                    setattr(module, name, original)
-            for name, original in by_name:
-                if own.get(name) is table[original]:
-                    own[name] = original
+            for scope, name, x, stand_in in reversed(changed):
+                if scope.get(name) is stand_in:
+                    scope[name] = x
 
 
-def _known(x: Any, table: dict[Any, Any]) -> bool:
-    try:
-        return x in table
-    except TypeError:
-        return False
+def _stand_in(x: Any) -> Any:
+    if isinstance(x, types.ModuleType):
+        return _modules().get(x.__name__) if not isinstance(x, _Module) else None
+    if hasattr(type(x), "py_func") or isinstance(getattr(x, "py_func", None), types.FunctionType):
+        return x.py_func  # compiled by numba
+    if callable(x) and not isinstance(x, type | np.ufunc):
+        try:
+            return _functions().get(x)
+        except TypeError:  # an unhashable callable
+            return None
+    return None
+
+
+class _Module(types.ModuleType):
+    """A module whose functions accept recorded values."""
+
+    def __init__(self, original: types.ModuleType):
+        super().__init__(original.__name__)
+        self.__dict__["__original__"] = original
+        for name, x in vars(original).items():
+            if (function := _stand_in(x) if not isinstance(x, types.ModuleType) else None) is not None:
+                self.__dict__[name] = function
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.__dict__["__original__"], name)
+        return _modules().get(found.__name__, found) if isinstance(found, types.ModuleType) else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.__dict__["__original__"], name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self.__dict__["__original__"])
 
 
 @functools.cache
-def _places() -> list[tuple[types.ModuleType, str, Any]]:
+def _modules() -> dict[str, _Module]:
+    return {name: _Module(sys.modules[name]) for name in _MODULES if name in sys.modules}
+
+
+@functools.cache
+def _functions() -> dict[Any, Callable[..., Any]]:
     catalogue.load()
-    found = []
-    for module in _modules():
-        for name, x in list(vars(module).items()):
-            plain = callable(x) and not isinstance(x, type | np.ufunc) and not name.startswith("_")
-            if plain and _is_ruled(x, module):
-                found.append((module, name, x))
-    return found
+    table: dict[Any, Callable[..., Any]] = {}
+    for name in _MODULES:
+        for x in list(vars(sys.modules[name]).values()) if name in sys.modules else ():
+            if callable(x) and not isinstance(x, type | np.ufunc) and x not in table and _is_ruled(x, name):
+                table[x] = _function(x)
+    for original, function in table.items():  # recorded code may hand them to staged code
+        catalogue.alias(function, original)
+        if (builtin := staged.find(original)) is not None:
+            staged.register(function, builtin)
+    return table
 
 
-def _modules() -> Iterator[types.ModuleType]:
-    yield from (sys.modules[m] for m in (*_MODULES, *_SCIPY, "gradsmith") if m in sys.modules)
-
-
-def _is_ruled(x: Any, module: types.ModuleType) -> bool:
-    if module.__name__ == "gradsmith":  # transforms make callables that look themselves whether a tape is recorded
+def _is_ruled(x: Any, module: str) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    if module == "gradsmith":  # transforms make callables that look themselves whether a tape is recorded
         return staged.find(x) is not None and "engine" not in (getattr(x, "__kwdefaults__", None) or ())
     return catalogue.find(x) is not None or catalogue.find_definition(x) is not None
 
 
-@functools.cache
-def _table() -> dict[Any, Callable[..., Any]]:
-    table = {original: _replacement(original) for _, _, original in _places()}
-    for original, replacement in table.items():  # staged code that runs meanwhile finds the replacements in the modules
-        catalogue.alias(replacement, original)
-        if (builtin := staged.find(original)) is not None:
-            staged.register(replacement, builtin)
-    return table
-
-
-def _replacement(original: Any) -> Callable[..., Any]:
+def _function(original: Any) -> Callable[..., Any]:
     from gradsmith.frontend.recording import active
 
     making = _MAKING.get(original)
@@ -116,26 +134,14 @@ def _replacement(original: Any) -> Callable[..., Any]:
             return original(*args, **kwargs)
         if holds_recorded(args) or holds_recorded(tuple(kwargs.values())):
             return recorder.call(original, args, kwargs)
-        if making is None or not _called_by(sys._getframe(1), call):
-            return original(*args, **kwargs)
         found = original(*args, **kwargs)
-        if type(found) is not np.ndarray or found.dtype.kind not in "biufc" or (args and found is args[0]):
+        if making is None or type(found) is not np.ndarray or found.dtype.kind not in "biufc":
+            return found
+        if (args and found is args[0]) or of_library(sys._getframe(1).f_code):
             return found
         return recorder.call(original, args, kwargs) if making == "staged" else recorder.made(found)
 
     return call
-
-
-def _called_by(frame: types.FrameType, f: Any) -> bool:
-    """Whether the user's code in ``frame`` calls ``f``: not a library, and not compiled code that the frame calls.
-
-    Compiled code has no frame of its own, and crashes with what is no ndarray; ``f`` is not among the names that a frame uses
-    when that calls it.
-    """
-    if of_library(frame.f_code):
-        return False
-    names = frame.f_code.co_names
-    return f.__name__ in names or any(frame.f_globals.get(n) is f for n in names) or any(x is f for x in frame.f_locals.values())
 
 
 def holds_recorded(x: Any) -> bool:
