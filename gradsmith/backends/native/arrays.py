@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gradsmith.backends.native import gather
 from gradsmith.backends.native.emit import Ix, literal, mem_type, reg_type
 from gradsmith.backends.native.fuse import basic
 from gradsmith.backends.native.lower import Array, Lowering, Root
@@ -15,7 +16,7 @@ from gradsmith.ir.program import Op, Value
 
 def _index(lo: Lowering, op: Op) -> bool:
     if not basic(op, 1):
-        return False
+        return gather.gather(lo, op)
     source = op.args[0]
     if lo.is_scalar(source):
         if op.result.ndim == 0:
@@ -100,7 +101,7 @@ def _reshape(lo: Lowering, op: Op) -> bool:
 def _update(lo: Lowering, op: Op) -> bool:
     """set and add_at at one element; regions are loop nests."""
     if not basic(op, 2) or lo.is_scalar(op.args[0]):
-        return False
+        return gather.scatter(lo, op)
     assert lo.is_scalar(op.args[1]), "a region is updated by a loop nest"
     value = lo.scalar(op.args[1])
     # the index is checked before anything is copied

@@ -18,15 +18,17 @@ def fits(value: Any, param: Value, spec: Input) -> bool:
     """Whether an argument is what the Program was made for."""
     dtype, ndim = param.dtype, param.ndim
     if spec.kind == "py":
-        wanted = _PYTHON[dtype.kind]
-        if type(value) is not wanted:
-            return False
-        return dtype.kind not in "iu" or np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max
+        exact = value.__class__ is _PYTHON[dtype.kind]
+        return exact and (dtype.kind not in "iu" or _in_range(value, dtype))
     if spec.kind == "np":
         return type(value) is dtype.type
     if type(value) is not np.ndarray or value.ndim != ndim or value.dtype.newbyteorder("=") != dtype:
         return False
     return not spec.unit_axes or all((n == 1) == unit for n, unit in zip(value.shape, spec.unit_axes, strict=True))
+
+
+def _in_range(value: int, dtype: np.dtype) -> bool:
+    return bool(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max)
 
 
 def boxed(value: Any, result: Value, spec: Output) -> Any:

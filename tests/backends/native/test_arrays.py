@@ -292,3 +292,27 @@ def test_constant_arrays() -> None:
         [2.0],
         lambda s: [Const(X) * s, b.index(Const(X), ("i", ":"), [i64(1)]), b.set_at(Const(X), s, ("i", "i"), [0, 0])],
     )
+
+
+def test_gather_and_scatter_with_one_index_array() -> None:
+    at = np.array([[0, 2], [-1, 2]])
+    flat = np.array([3, 0, 3, -4], dtype=np.int32)
+    for spec, k in [(("a", ":", ":"), 0), ((":", "a", ":"), 1), ((":", ":", "a"), 2)]:
+        for index in (at, flat[:3] % 3):
+            agrees([CUBE, index], lambda x, a, s=spec: [b.index(x, s, [a]), b.index(b.sin(x), s, [a]) * 2.0])
+            values = np.take(CUBE, index, axis=k) * 2
+            row = values[..., :1]
+            for name in ("set", "add_at"):
+                agrees(
+                    [CUBE, values, row, index],
+                    lambda x, v, r, a, s=spec, n=name: [
+                        emit(n, x, v, a, spec=s),
+                        emit(n, b.sin(x), r, a, spec=s),
+                        emit(n, x, Const(1.5), a, spec=s),
+                    ],
+                )
+    agrees([X[:, 0], flat], lambda x, a: emit("add_at", x, b.index(x, ("a",), [a]), a, spec=("a",)))
+    agrees([X[:, 0], flat], lambda x, a: emit("set", b.sin(x), Const(1.0), a, spec=("a",)), [X[:, 0], flat + 2])
+    agrees(
+        [X[:, 0], flat], lambda x, a: emit("add_at", x, b.index(x, (("s", False, True, False),), [3]), a, spec=("a",))
+    )
