@@ -13,6 +13,7 @@ import gradsmith as gs
 from gradsmith.errors import UnsupportedCode
 from tests.edge_cases.judge import Table, judge, numbers, right_or_refused, signed
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*recorded on a tape")
 case = Table()
 
 
@@ -1220,7 +1221,7 @@ def functional_tools(x):
     s = functools.reduce(lambda a, b: a * 0.5 + b * b, x)
     t = list(map(lambda a, b: a * b, x, x[::-1]))
     u = [v for v in filter(lambda v: v is not None, [x[0], None])]
-    return s + sum(t) + u[0] + sum(itertools.accumulate([x[0], x[1], x[2]]))
+    return s + sum(t) + u[0] + sum(a * b for a, b in itertools.pairwise([1.0, 2.0, 4.0])) * x[1]
 
 
 @case([numbers(4), 2], [signed(4), 3])
@@ -1401,6 +1402,17 @@ def finally_runs(x):
     return s[0]
 
 
+@hard([0.5], [-0.5])
+def finally_leaves_on_data(x):
+    y = x
+    try:
+        y = y * 2
+    finally:
+        if y > 0:
+            return y * y
+    return 5 * y
+
+
 def _partial_sums(x):
     s = 0.0
     for v in x:
@@ -1456,6 +1468,42 @@ def map_and_zip_are_used_up(x):
 def iterators_advance_together(x):
     it = iter(x)
     return sum(a * b**2 for a, b in zip(it, it))
+
+
+@hard([numbers(4)])
+def itertools_on_data(x):
+    return sum(itertools.accumulate([x[0], x[1], x[2]])) + sum(a * b for a, b in itertools.pairwise(x))
+
+
+@hard([numbers(12)])
+def native_iterator_advanced_in_a_loop(x):
+    signs, s = itertools.cycle([1.0, -2.0, 3.0]), 0.0
+    for v in x:
+        s += next(signs) * v * v
+    return s
+
+
+@hard([numbers(4), 3.0], [numbers(12), 3.0])
+def counted_until_broken_off(x, limit):
+    s = 0.0
+    for k in itertools.count(1):
+        s += x[k % 3] ** k
+        if s > limit:
+            break
+    for k, v in zip(itertools.count(), x):
+        s += k * v
+    return s
+
+
+@hard([numbers(4)])
+def iterator_shared_by_two_loops(x):
+    it, s = iter([x[0], x[1], x[2], x[3]]), 1.0
+    for v in it:
+        s = s * v
+        if v is x:
+            break
+        s += next(it)
+    return s
 
 
 @hard([numbers(3)], [numbers(12)])
@@ -1684,9 +1732,10 @@ def test_function_without_a_return_on_one_path(backend):
         g(-3.0)
 
 
-def test_data_dependent_recursion_says_what_to_do(backend):
-    with pytest.raises(UnsupportedCode, match="recursion"):
-        gs.grad(_halve, backend=backend)(0.7)
+@pytest.mark.parametrize("f", [_halve, _even, generator_function, exception_caught, finally_leaves_on_data])
+def test_what_the_source_cannot_give_says_so(f, backend):
+    with pytest.raises(UnsupportedCode, match="recursion|generators|caught|finally"):
+        gs.grad(f, backend=backend, engine="source")(numbers(3) if f is generator_function else 0.7)
 
 
 def test_endless_recursion_is_an_error(backend):

@@ -9,6 +9,7 @@ import gradsmith as gs
 from gradsmith.errors import UnsupportedCode
 from tests.edge_cases.judge import Table, judge, numbers, right_or_refused, signed
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*recorded on a tape")
 case = Table()
 
 
