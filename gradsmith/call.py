@@ -26,7 +26,7 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
-from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array
+from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
 from gradsmith.frontend.values import Array, Cell, Scalar
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.results import Places, Result
@@ -45,8 +45,8 @@ def _is_dynamic(leaf: Any) -> bool:
 
 
 def _is_dynamic_number(leaf: Any) -> bool:
-    """A number that is passed at each call. Bools and members of an enumeration are part of the signature."""
-    return type(leaf) in (float, int, complex) or isinstance(leaf, np.number)
+    """A number that is passed at each call. Bools, members of an enumeration and huge ints are part of the signature."""
+    return type(leaf) in (float, complex) or (type(leaf) is int and fits_int64(leaf)) or isinstance(leaf, np.number)
 
 
 def leaf_key(leaf: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.frontend import overflow
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.values import (
     WEAK_SAMPLES,
@@ -200,7 +201,10 @@ def _python_binary(symbol: str, x: Any, y: Any) -> Any:
         _check_divisor(symbol, b, dtype)
     if symbol == "**":
         return _python_power(a, b, dtype)
-    return python_number(fold(UFUNC_OPS[BINARY[symbol][0]], [a, b]))
+    result = fold(UFUNC_OPS[BINARY[symbol][0]], [a, b])
+    if dtype.kind == "i" and result.dtype.kind == "i":
+        overflow.check(symbol, a, b, result)
+    return python_number(result)
 
 
 def _check_divisor(symbol: str, divisor: Value, dtype: np.dtype) -> None:
@@ -233,7 +237,10 @@ def _python_power(a: Value, b: Value, dtype: np.dtype) -> Any:
             stage.check(ir.not_(fold("lt", [a, zero])), ValueError, _COMPLEX_POWER)
         elif b.data < 0:
             stage.check(fold("ne", [a, zero]), ZeroDivisionError, "0.0 cannot be raised to a negative power")
-    return python_number(fold("pow", [a, b]))
+    result = fold("pow", [a, b])
+    if dtype.kind == "i":
+        overflow.check("**", a, b, result)
+    return python_number(result)
 
 
 _COMPLEX_POWER = "a negative float to a fractional power is a complex number in Python; write complex(base) ** exponent"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.errors import GradsmithError, UnsupportedCode
+from gradsmith.frontend import iterables
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
@@ -303,6 +304,8 @@ class Loop:
         Raises :class:`JoinFailure` or :class:`~gradsmith.frontend.stage.NeedConcrete`, with everything taken back, when it
         cannot be a loop of the Program.
         """
+        if self.bounds is not None and not self.jumps and iterables.endless(self.bounds[1]):
+            raise JoinFailure("a loop without end")
         self.birth = next_birth()
         self.entry_mark = self.stage.heap.mark()
         self._start()
@@ -408,6 +411,8 @@ class Loop:
         value = st.as_value(self.test(), np.bool_)
         if any(stage.heap.birth(s.owner) < self.birth for s in stage.heap.written(mark)):
             raise JoinFailure("the condition of a while loop that writes variables or arrays")
+        if isinstance(value, Const) and value.data:
+            raise JoinFailure("a loop without end")
         return value
 
     def _stage_body(self, extra: list[Value], params: list[Value], block: Block) -> bool:
@@ -420,6 +425,7 @@ class Loop:
         if self.bounds is not None:
             extra[0].name = self.index_name
             index = Scalar(extra[0], weak=True)
+            stage.indices.add(extra[0])
         _, dead = conditional(stage, lambda: self.body(index))
         if dead:
             stage.heap.rollback(mark)

@@ -42,6 +42,14 @@ class NeedConcrete(Exception):
         self.value = value
 
 
+class Catch:
+    """A ``try`` whose body is being staged: the exceptions that it handles, and the regions around it."""
+
+    def __init__(self, kinds: tuple[type[BaseException], ...], depth: int):
+        self.kinds = kinds
+        self.depth = depth
+
+
 class Capture:
     """A value read from outside the function (closure, global, attribute): an input that is read again at each call."""
 
@@ -63,6 +71,7 @@ class Stage:
         self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
         self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with
         self.data: set[Value] = set()  # values known to depend on differentiable inputs
+        self.indices: set[Value] = set()  # indices of loops
         self._acts: dict[Op, bool] = {}  # whether an operation runs effects
         self._clean: set[Value] = set()
         self._varying: dict[Value, bool] = {}  # whether a Value depends on an input at all
@@ -81,6 +90,8 @@ class Stage:
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
+        self.catching: list[Catch] = []  # the ``try`` statements around the present place, outermost first
+        self.live: list[tuple[dict[str, Any], Any]] = []  # names of frames around a generator that may be read later
         self.engine = "source"  # who runs the functions under differentiation: "source", "tape", or "auto"
         self.recorder: Recorder | None = None  # the tape, once a function is run by Python
         self.recorded = False  # what is staged comes from running a function by Python
@@ -449,10 +460,18 @@ def as_value(x: Any, dtype: Any = None) -> Value:
     elif isinstance(x, np.ndarray):
         value = current().wrap(x).value
     elif isinstance(x, int | float | complex | np.generic):
+        if type(x) is int and not fits_int64(x):
+            if dtype is None or np.dtype(dtype).kind not in "fc":
+                raise OverflowError(f"the integer {x} needs more than 64 bits; compute with floats")
+            x = float(x)
         value = Const(x, ArrayType(_weak_dtype(x))) if is_weak(x) else Const(x)
     else:
         raise TypeError(f"expected a number or an array, not {type(x).__name__}")
     return value if dtype is None else ir.cast(value, dtype)
+
+
+def fits_int64(x: int) -> bool:
+    return -(2**63) <= x < 2**63
 
 
 def _stack(items: Sequence[Any]) -> Value:

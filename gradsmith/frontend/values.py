@@ -199,7 +199,9 @@ def is_weak(x: Any) -> bool:
 
 def dtype_of(x: Any) -> np.dtype:
     """dtype of a number or array, concrete or symbolic."""
-    return x.dtype if isinstance(x, Scalar | Array | np.ndarray | np.generic) else np.asarray(x).dtype
+    if isinstance(x, Scalar | Array | np.ndarray | np.generic):
+        return x.dtype
+    return np.dtype(np.int64) if type(x) is int else np.asarray(x).dtype  # an int may be too large for any dtype
 
 
 def ndim_of(x: Any) -> int:

@@ -486,6 +486,57 @@ def test_integers_take_part(backend: str) -> None:
     same(narrow, np.array([1, 2], np.float32) / 3)
 
 
+def taylor(x: Any, n: int) -> Any:
+    """sin with integer factorials, which need more than 64 bits from the tenth term on."""
+    total, factorial, sign = 0.0, 1, 1
+    for k in range(n):
+        total += sign * x ** (2 * k + 1) / factorial
+        factorial *= (2 * k + 2) * (2 * k + 3)
+        sign = -sign
+    return total
+
+
+def halves(x: Any, n: int) -> Any:
+    return sum([x / 2**k for k in range(n)])
+
+
+def shifts(x: Any, n: int) -> Any:
+    total = 0.0
+    for k in range(n):
+        total += x / (1 << k)
+    return total
+
+
+def fibonacci(x: Any, n: int) -> Any:
+    a, b = 0, 1
+    for _ in range(n):
+        a, b = b, a + b
+    return x * a
+
+
+@pytest.mark.parametrize("f", [taylor, halves, shifts, fibonacci])
+def test_integers_that_outgrow_64_bits_are_right_or_refused(f: Callable[..., Any], backend: str) -> None:
+    """Python's integers have no limit: a result that needs more than 64 bits is never wrapped silently."""
+    gradient = gs.grad(f, backend=backend)
+    for n in (5, 120, 9):
+        expected = (f(1.0 + 1e-6, n) - f(1.0 - 1e-6, n)) / 2e-6
+        try:
+            assert math.isclose(gradient(1.0, n), expected, rel_tol=1e-7)
+        except OverflowError as error:
+            assert n == 120 and "64 bits" in str(error)
+
+
+def test_huge_integers_that_are_known(backend: str) -> None:
+    big = math.factorial(25)
+    assert math.isclose(gs.grad(lambda x: x / math.factorial(25), backend=backend)(1.0), 1 / big)
+    assert gs.grad(lambda x: np.sin(x) * 2**70 / 2**70, backend=backend)(0.0) == 1.0
+    assert gs.grad(lambda x: x if x < 2**70 else 0.0, backend=backend)(1.0) == 1.0
+    assert gs.grad(lambda x: sum(x**k / math.factorial(k) for k in range(25)), backend=backend)(0.0) == 1.0
+    gradient = gs.grad(lambda x, n: x * n, backend=backend)
+    for n in (3, 2**70, -(2**63), 2**63, 5):
+        assert gradient(1.0, n) == float(n)
+
+
 def test_floor_division_and_remainder_as_in_python(backend: str) -> None:
     compiled = gs.jit(lambda a, b: (a // b, a % b), backend=backend)
     for a in (7, -7):
