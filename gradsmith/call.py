@@ -234,11 +234,10 @@ class Cache:
         copies = {id(x): x.copy(order="K") for x in leaves if isinstance(x, np.ndarray)}
         args, kwargs = tree.unflatten(structure, [copies.get(id(x), x) for x in leaves])
         with effects.Execution():
-            self._call(args, kwargs)
+            result = self._call(args, kwargs)
             key, leaves, _ = signature(args, kwargs)
-            s, result = self._try(key, leaves)
-        assert s is not None, "a call was served by no specialisation"
-        return s, result
+            s, again = self._try(key, leaves)
+        return (self._found[key][0], result) if s is None else (s, again)  # None: a recording for one call
 
     def _set_fast(
         self,
@@ -343,7 +342,7 @@ def stage_call(
         args, kwargs = tree.unflatten(structure, stand_ins)
         try:
             result = emit(stage, list(args), kwargs)
-        except Exception as error:
+        except BaseException as error:  # an interrupt, too, leaves the user's objects as they were
             stage.heap.rollback(0)
             add_location(error, stage.loc or defined_at)
             raise
