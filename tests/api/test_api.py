@@ -375,6 +375,54 @@ def test_hessian_of_several_arguments_and_containers(backend: str) -> None:
     close(hv["s"], 12 * X @ Y + 2 * np.sum(X**2))
 
 
+# ---- vmap -----------------------------------------------------------------------------------------------------------
+
+
+def test_vmap_equals_a_loop(backend: str) -> None:
+    def g(w: Any, x: Any, k: Any = 2.0) -> Any:
+        return np.sin(w @ x) * k, w * x[0]
+
+    w, xs = X, np.arange(12.0).reshape(4, 3) / 7
+    first, second = gs.vmap(g, (None, 0), backend=backend)(w, xs)
+    close(first, [g(w, x)[0] for x in xs])
+    close(second, [g(w, x)[1] for x in xs])
+    first, second = gs.vmap(g, (None, 1), out_axes=-1, backend=backend)(w, xs.T)
+    close(first, [g(w, x)[0] for x in xs])
+    close(second, np.array([g(w, x)[1] for x in xs]).T)
+    close(gs.vmap(g, (0, 0, 0), backend=backend)(xs, xs, xs[:, 0])[0], [g(x, x, x[0])[0] for x in xs])
+    # numbers, containers, branches and loops
+    close(gs.vmap(branchy, backend=backend)(np.linspace(-2, 2, 9)), [branchy(t) for t in np.linspace(-2, 2, 9)])
+    close(gs.vmap(loopy, backend=backend)(np.linspace(0, 2, 5)), [loopy(t) for t in np.linspace(0, 2, 5)])
+    got = gs.vmap(lambda p: {"y": p["a"] * p["b"][0]}, backend=backend)({"a": w, "b": xs[:3]})
+    close(got["y"], w * xs[:3, 0])
+    assert gs.vmap(lambda x: x * 2, backend=backend)(np.zeros((0, 3))).shape == (0, 3)
+
+
+def test_vmap_of_derivatives_and_derivatives_of_vmap(backend: str) -> None:
+    def loss(w: Any, x: Any, y: Any) -> Any:
+        return (np.tanh(w @ x) - y) ** 2
+
+    xs, ys = np.arange(12.0).reshape(4, 3) / 7, np.array([0.1, 0.2, 0.3, 0.4])
+    per_example = gs.vmap(gs.grad(loss), (None, 0, 0), backend=backend)(X, xs, ys)
+    single = gs.grad(loss, backend=backend)
+    close(per_example, [single(X, x, y) for x, y in zip(xs, ys, strict=True)])
+    total = gs.grad(lambda w: np.sum(gs.vmap(loss, (None, 0, 0))(w, xs, ys)), backend=backend)(X)
+    close(total, np.sum(per_example, axis=0))
+    hessians = gs.vmap(gs.hessian(loss), (None, 0, 0), backend=backend)(X, xs, ys)
+    close(np.sum(hessians, axis=0), gs.hessian(lambda w: np.sum(gs.vmap(loss, (None, 0, 0))(w, xs, ys)))(X))
+
+
+def test_vmap_says_what_does_not_fit(backend: str) -> None:
+    with pytest.raises(ValueError, match="different lengths 3 and 2"):
+        gs.vmap(lambda x, y: x * y, backend=backend)(np.ones(3), np.ones(2))
+    with pytest.raises(ValueError, match="axis 1 of an argument with 1 dimensions"):
+        gs.vmap(lambda x: x, 1, backend=backend)(np.ones(3))
+    with pytest.raises(ValueError, match="at least one"):
+        gs.vmap(lambda x: x, None, backend=backend)(np.ones(3))
+    with pytest.raises(TypeError, match="2 entries, but the call has 1"):
+        gs.vmap(lambda x: x, (0, 0), backend=backend)(np.ones(3))
+
+
 # ---- jit -------------------------------------------------------------------------------------------------------------
 
 
