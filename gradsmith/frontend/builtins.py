@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import itertools
 import operator
 import types
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, objects, records
+from gradsmith.frontend import arithmetic, iterables, objects, records, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
@@ -321,8 +322,23 @@ def _range(stage: Stage, *args: Any) -> Any:
     return range(*args)
 
 
+@_staged(itertools.count)
+def _count(stage: Stage, start: Any = 0, step: Any = 1) -> Any:
+    if dtype_of(start).kind in "iu" and dtype_of(step).kind in "iu":
+        end = objects.binary(stage, "*", step, 1 << 60)
+        return iterables.Once(lambda: iterables.Range(start, objects.binary(stage, "+", start, end), step))
+    if contains_symbolic((start, step)):
+        raise UnsupportedCode("itertools.count of numbers known only at run time that are no integers")
+    return iterables.Once(lambda: iterables.Pulled(itertools.count(start, step)))
+
+
 @_staged(zip)
 def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
+    fresh = [k for k, x in enumerate(xs) if _runs(x)]
+    if fresh and not strict:
+        k = fresh[0]
+        parts = [list(x) if isinstance(x, tuple) else x if _indexable(x) else objects.iterate(stage, x) for x in xs[:k] + xs[k + 1 :]]
+        return yielding.stage_generator(stage, yielding.zipped, parts[:k], xs[k], parts[k:])
     parts = [x.take(iterables.Once.LOST, whole=False) if isinstance(x, iterables.Once) else x for x in xs]
     return iterables.Once(lambda: _zipped(stage, parts, strict))
 
@@ -343,6 +359,9 @@ def _indexable(x: Any) -> bool:
 
 @_staged(enumerate)
 def _enumerate(stage: Stage, xs: Any, start: Any = 0) -> Any:
+    xs = yielding.iterator_of(stage, xs)
+    if _runs(xs):
+        return yielding.stage_generator(stage, yielding.enumerated, xs, start)
     part = xs.take(iterables.Once.LOST) if isinstance(xs, iterables.Once) else xs
 
     def numbered() -> Any:
@@ -366,9 +385,33 @@ def _reversed(stage: Stage, xs: Any) -> Any:
     return iterables.Once(backwards)
 
 
+@_staged(itertools.count)
+def _count(stage: Stage, start: Any = 0, step: Any = 1) -> Any:
+    if all(dtype_of(x).kind in "iu" for x in (start, step)) and (isinstance(step, Symbolic) or step > 0):
+        return iterables.Once(lambda: iterables.counting(start, step))
+    return yielding.stage_generator(stage, yielding.counted, start, step)
+
+
+def _runs(xs: Any) -> bool:
+    """Whether the items of ``xs`` come from a generator that has not run yet."""
+    return isinstance(xs, yielding.Generated) and xs.fresh
+
+
+class _Spread:
+    """A function of one tuple of arguments."""
+
+    def __init__(self, f: Any):
+        self.f = f
+
+    def __gradsmith_call__(self, stage: Stage, args: Any, kwargs: Any) -> Any:
+        return _call(stage, self.f, *args[0])
+
+
 @_staged(map)
 def _map(stage: Stage, f: Any, *xs: Any) -> Any:
     items = _iter(stage, xs[0]) if len(xs) == 1 else _zip(stage, *xs)
+    if _runs(items):
+        return yielding.stage_generator(stage, yielding.mapped, f if len(xs) == 1 else _Spread(f), items)
     spread = (lambda x: (x,)) if len(xs) == 1 else tuple
     return iterables.Once(lambda: _collect(stage, items.take(), lambda x: _call(stage, f, *spread(x))))
 
@@ -376,6 +419,8 @@ def _map(stage: Stage, f: Any, *xs: Any) -> Any:
 @_staged(filter)
 def _filter(stage: Stage, f: Any, xs: Any) -> Any:
     items = _iter(stage, xs)
+    if _runs(items):
+        return yielding.stage_generator(stage, yielding.filtered, f, items)
 
     def chosen() -> Any:
         out = []
@@ -447,8 +492,9 @@ def _dict(stage: Stage, *args: Any, **kwargs: Any) -> Any:
 def _iter(stage: Stage, xs: Any) -> Any:
     if isinstance(xs, iterables.Once):
         return xs
-    if isinstance(getattr(type(xs), "__iter__", None), FUNCTIONS):
-        return _call(stage, type(xs).__iter__, xs)
+    found = yielding.iterator_of(stage, xs)
+    if found is not xs:
+        return found if isinstance(found, iterables.Once) else _iter(stage, found)
     return iterables.Once(lambda: xs if _indexable(xs) else objects.iterate(stage, xs))
 
 
@@ -470,15 +516,6 @@ def _sorted(stage: Stage, xs: Any, key: Any = None, reverse: Any = False) -> Any
 @_staged(slice)
 def _slice(stage: Stage, *args: Any) -> Any:
     return slice(*args)
-
-
-@_staged(functools.reduce)
-def _reduce(stage: Stage, f: Any, xs: Any, *initial: Any) -> Any:
-    items = [*initial, *objects.iterate(stage, xs)]
-    total = items[0]
-    for x in items[1:]:
-        total = _call(stage, f, total, x)
-    return total
 
 
 @_staged(copy.copy)

@@ -17,15 +17,15 @@ import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, iterables, effects, objects, outside, records, randomness, rules
+from gradsmith.frontend import catalogue, iterables, effects, objects, outside, records, randomness, rules, yielding
 from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import FUNCTIONS, Code, Frame, StagedFunction, compiled
+from gradsmith.frontend.loops import MAX_REGIONS
 from gradsmith.frontend.outside import is_library, lift
 from gradsmith.frontend.stage import Stage, current
 from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
 
 MAX_DEPTH = 900
-MAX_REGIONS = 60  # run-time conditions around one another: a recursion that they end
 MAX_CALLS = 200_000
 
 
@@ -347,6 +347,8 @@ def _run(
     if stage.calls > MAX_CALLS:
         raise UnsupportedCode(f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop")
     _bind(frame, code, defaults, kwdefaults, args, kwargs)
+    if code.is_generator:
+        return yielding.Generated(frame, code)
     frames, loc = len(stage.frames), stage.builder.loc
     frame.vars[JUMP] = FALL
     stage.frames.append(frame)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import calls, flow, objects
+from gradsmith.frontend import calls, flow, objects, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
 from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_assigned, load_global, outer_slot
@@ -229,9 +229,13 @@ def decide(frame: Frame, t: Any) -> Any:
 def wanted(frame: Frame, live: Names | None) -> Callable[[Slot], bool]:
     """Whether a slot may be read later, where ``live`` are the names of the frame that are (None: all)."""
 
+    known = [(frame.vars, live), *frame.stage.live]
+
     def may_be_read(slot: Slot) -> bool:
-        mine = live is not None and slot.owner is frame.vars
-        return not mine or slot.key in live or slot.key.startswith("%")  # type: ignore[operator]
+        for vars, names in known:
+            if slot.owner is vars and names is not None:
+                return slot.key in names or slot.key.startswith("%")
+        return True
 
     return may_be_read
 
@@ -503,7 +507,19 @@ def _joinedstr(node: ast.JoinedStr, scope: Scope) -> Expr:
     return run
 
 
+def _yield(node: ast.Yield, scope: Scope) -> Expr:
+    value = compile_expr(node.value, scope) if node.value else (lambda frame: None)
+    return lambda frame: yielding.give(frame, value(frame))
+
+
+def _yieldfrom(node: ast.YieldFrom, scope: Scope) -> Expr:
+    value = compile_expr(node.value, scope)
+    return lambda frame: yielding.give_all(frame, value(frame))
+
+
 _COMPILERS: dict[type[ast.AST], Callable[[Any, Scope], Expr]] = {
+    ast.Yield: _yield,
+    ast.YieldFrom: _yieldfrom,
     ast.Constant: _constant,
     ast.Name: _name,
     ast.BinOp: _binop,

@@ -61,6 +61,20 @@ class Range(Lazy):
         return out
 
 
+#: where ``itertools.count()`` stops
+_END = 2**62
+
+
+def counting(start: int | Scalar, step: int | Scalar) -> Range:
+    """``itertools.count`` of integers."""
+    return Range(start, _END, step)
+
+
+def endless(stop: Value) -> bool:
+    """Whether a loop up to ``stop`` has no end."""
+    return isinstance(stop, Const) and stop.data == _END
+
+
 def binary_int(symbol: str, x: Any, y: Any) -> Any:
     if isinstance(x, Scalar) or isinstance(y, Scalar):
         return binary(symbol, x, y)

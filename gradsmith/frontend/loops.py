@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, objects
+from gradsmith.frontend import arithmetic, iterables, objects, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, JoinFailure, Loop
 from gradsmith.frontend.frames import Frame
@@ -17,6 +17,9 @@ from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.stage import NeedConcrete
 from gradsmith.frontend.values import Scalar, is_grown
 from gradsmith.ir import builder as ir
+
+MAX_REGIONS = 60  # run-time conditions around one another
+
 
 @dataclass
 class Facts:
@@ -28,6 +31,11 @@ class Facts:
     returns: bool = False
     index_name: str = "i"
     live: Names | None = None  # names that the next iteration or the code after the loop may read; None: all
+    yields: bool = False  # yields inside, where the generator may be left
+
+    def inside(self, frame: Frame) -> Facts:
+        """The facts for a loop in ``frame``."""
+        return replace(self, jumps=True, returns=True) if self.yields and frame.interruptible else self
 
 
 def _slots(frame: Frame, names: Iterable[str]) -> list[Slot]:
@@ -59,7 +67,11 @@ def for_each(
     orelse: Callable[[], None] | None = None,
 ) -> None:
     """Run ``each(x)`` for the items of ``xs``; then ``orelse`` unless the loop was left by ``break``."""
-    facts = facts or Facts(assigned, live=frozenset())
+    facts = (facts or Facts(assigned, live=frozenset())).inside(frame)
+    xs = yielding.iterator_of(frame.stage, xs)
+    if isinstance(xs, yielding.Generated) and xs.fresh:
+        _after(frame, yielding.for_each_yielded(frame, xs, each, facts), facts, orelse)
+        return
     items = xs.take(iterables.Once.LOST, whole=False) if isinstance(xs, iterables.Once) else xs
     jump = _each(frame, items, each, facts)
     if isinstance(xs, iterables.Once) and not facts.jumps:
@@ -158,6 +170,8 @@ def _unroll(frame: Frame, items: _Live | iterables.Pulled, k: int, each: Callabl
             stage.heap.write(slot, running)
             going = arithmetic.binary("==", running, FALL)
             if items.has(k):
+                if stage.depth >= MAX_REGIONS:
+                    raise UnsupportedCode("a loop over the many items of a container that is left on a run-time condition")
                 fork(frame, going, lambda: _continue(frame, items, k, each, facts), lambda: None)
             return _current_jump(frame)
         if jump == CONTINUE:
@@ -211,7 +225,7 @@ def while_(
     orelse: Callable[[], None] | None = None,
 ) -> None:
     """A while loop; ``test()`` gives a concrete bool or a symbolic one."""
-    stage = frame.stage
+    stage, facts = frame.stage, facts.inside(frame)
     point = stage.checkpoint()
     first = test()
     stage.restore(point)

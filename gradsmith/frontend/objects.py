@@ -247,17 +247,22 @@ class Method:
 
 def getattr_(stage: Stage, x: Any, name: str) -> Any:
     """``x.name``."""
+    from gradsmith.frontend.iterables import Once
+    from gradsmith.frontend.yielding import IteratorMethod
+
     if isinstance(x, Symbolic):
         return _symbolic_attribute(stage, x, name)
     if isinstance(x, np.generic | np.ndarray):
         return stage.wrap(getattr(x, name))
+    if isinstance(x, Once):
+        return IteratorMethod(x, name)
     if isinstance(x, super):
         return _super_attribute(stage, x, name)
     found = inspect.getattr_static(type(x), name, MISSING)
     if found is not MISSING and not isinstance(x, type) and _computes(type(x), found):
         return _computed_attribute(stage, x, name, found)
-    if found is MISSING and (fallback := _user_method(x, "__getattr__")) and not _holds(x, name):
-        return _call(stage, fallback, [x, name])
+    if found is MISSING and (fallback := user_method(x, "__getattr__")) and not _holds(x, name):
+        return call_method(stage, fallback, [x, name])
     value = getattr(x, name)
     if type(value) is Maybe:
         stage.check(value.defined, AttributeError, f"{type(x).__name__!r} object has no attribute {name!r}")
@@ -266,13 +271,14 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
     return stage.wrap(lift_attribute(stage, owner, name, value))
 
 
-def _call(stage: Stage, f: Any, args: Sequence[Any]) -> Any:
+def call_method(stage: Stage, f: Any, args: Sequence[Any]) -> Any:
+    """``f(*args)``."""
     from gradsmith.frontend.calls import call
 
     return call(stage, f, args, {})
 
 
-def _user_method(x: Any, name: str) -> Any:
+def user_method(x: Any, name: str) -> Any:
     """The method ``name`` of the class of ``x`` if it is a Python function of the user's, else None."""
     method = getattr(type(x), name, None)
     return method if isinstance(method, FUNCTIONS) and not _library_type(type(x)) else None
@@ -301,14 +307,14 @@ def _computes(cls: type, found: Any) -> bool:
 
 def _computed_attribute(stage: Stage, x: Any, name: str, found: Any) -> Any:
     if isinstance(found, property):
-        return _call(stage, found.fget, [x])
+        return call_method(stage, found.fget, [x])
     if isinstance(found, functools.cached_property):
         if not _holds(x, name):
-            stage.heap.write(Slot("attr", x, name), _call(stage, found.func, [x]))
+            stage.heap.write(Slot("attr", x, name), call_method(stage, found.func, [x]))
         return lift_attribute(stage, x, name, x.__dict__[name])
     if _holds(x, name) and not hasattr(type(found), "__set__"):
         return lift_attribute(stage, x, name, x.__dict__[name])
-    return _call(stage, type(found).__get__, [found, x, type(x)])
+    return call_method(stage, type(found).__get__, [found, x, type(x)])
 
 
 def _super_attribute(stage: Stage, x: super, name: str) -> Any:
@@ -318,7 +324,7 @@ def _super_attribute(stage: Stage, x: super, name: str) -> Any:
         if name in cls.__dict__:
             found = cls.__dict__[name]
             if isinstance(found, property) and isinstance(found.fget, FUNCTIONS):
-                return _call(stage, found.fget, [x.__self__])
+                return call_method(stage, found.fget, [x.__self__])
             break
     return getattr(x, name)
 
@@ -375,8 +381,8 @@ def setattr_(stage: Stage, x: Any, name: str, value: Any) -> None:
             return
     if _is_frozen(x):
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    if method := _user_method(x, "__setattr__"):
-        _call(stage, method, [x, name, value])
+    if method := user_method(x, "__setattr__"):
+        call_method(stage, method, [x, name, value])
     else:
         store_attribute(stage, x, name, value)
 
@@ -393,10 +399,10 @@ def store_attribute(stage: Stage, x: Any, name: str, value: Any) -> None:
     if isinstance(found, property):
         if found.fset is None:
             raise AttributeError(f"property {name!r} of {type(x).__name__!r} object has no setter")
-        _call(stage, found.fset, [x, value])
+        call_method(stage, found.fset, [x, value])
         return
     if isinstance(setter := getattr(type(found), "__set__", None), types.FunctionType) and not isinstance(x, type):
-        _call(stage, setter, [found, x, value])
+        call_method(stage, setter, [found, x, value])
         return
     if not isinstance(x, type) and not hasattr(x, "__dict__") and found is None:
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
@@ -408,14 +414,14 @@ def delattr_(stage: Stage, x: Any, name: str) -> None:
     """``del x.name``."""
     if _is_frozen(x):
         raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-    if method := _user_method(x, "__delattr__"):
-        _call(stage, method, [x, name])
+    if method := user_method(x, "__delattr__"):
+        call_method(stage, method, [x, name])
         return
     found = inspect.getattr_static(type(x), name, None)
     if isinstance(found, property):
         if found.fdel is None:
             raise AttributeError(f"property {name!r} of {type(x).__name__!r} object has no deleter")
-        _call(stage, found.fdel, [x])
+        call_method(stage, found.fdel, [x])
         return
     slot = Slot("attr", x, name)
     if slot.get() is MISSING:
@@ -562,11 +568,11 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
         return [x.staged_item(k) for k in range(n)]
     if isinstance(x, Scalar):
         raise TypeError(f"{type_name(x)!r} object is not iterable" if x.weak else "iteration over a 0-d array")
-    method = getattr(type(x), "__iter__", None)
-    if isinstance(method, FUNCTIONS):
-        from gradsmith.frontend.calls import call
+    from gradsmith.frontend.yielding import iterator_of
 
-        return iterate(stage, call(stage, method, [x], {}))
+    found = iterator_of(stage, x)
+    if found is not x:
+        return iterate(stage, found)
     return [stage.wrap(item) for item in x]
 
 

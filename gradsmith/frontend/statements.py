@@ -51,13 +51,17 @@ def compile_function(node: FunctionNode, parent: Scope | None, filename: str, na
     a = node.args
     params = {p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if p}
     scope.local |= (local | params) - scope.globals_declared - scope.nonlocals
-    for n in _own_nodes(statements):
-        if isinstance(n, ast.Yield | ast.YieldFrom | ast.Await):
-            raise unsupported(n, scope, "generators and coroutines")
+    own = list(_own_nodes(statements or [node.body]))  # type: ignore[list-item]
+    for n in own:
+        if isinstance(n, ast.Await | ast.AsyncFor | ast.AsyncWith):
+            raise unsupported(n, scope, "coroutines")
+    yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in own)
     if isinstance(node, ast.Lambda):
+        if yields:
+            raise unsupported(node, scope, "yield in a lambda")
         return Code(node, scope, compile_expr(node.body, scope), "<lambda>")
     body = compile_block(statements, scope, Liveness(statements))
-    return Code(node, scope, body, node.name, ast.get_docstring(node))
+    return Code(node, scope, body, node.name, ast.get_docstring(node), yields)
 
 
 def _own_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
@@ -537,7 +541,8 @@ def _facts(node: ast.For | ast.While, live: Liveness) -> Facts:
     breaks = any(isinstance(n, ast.Break) for n in _loop_nodes(node.body))
     named = isinstance(node, ast.For) and isinstance(node.target, ast.Name)
     index_name = node.target.id if named else "i"  # type: ignore[union-attr]
-    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, live.head(node))
+    yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own_nodes(node.body))
+    return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, live.head(node), yields)
 
 
 def _loop_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:

@@ -88,7 +88,7 @@ def find_definition(function: Any) -> Callable[..., Any] | None:
 #: imported its library: importing SciPy takes longer than anything else here
 _PARTS: dict[str, str | None] = {
     **dict.fromkeys(["elementwise", "creation", "shaping", "joining", "placing", "reductions", "linalg", "einsum"]),
-    **dict.fromkeys(["python_math", "definitions", "statistics", "calculus", "polynomials", "norms"]),
+    **dict.fromkeys(["python_math", "definitions", "iteration", "statistics", "calculus", "polynomials", "norms"]),
     "special": "scipy.special",
     "scipy_linalg": "scipy.linalg",
     "fft": "numpy.fft",
