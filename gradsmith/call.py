@@ -270,7 +270,7 @@ class Cache:
         except _NOT_FROM_SOURCE as reason:
             try:
                 s = self._stage_by("tape", leaves, structure)
-            except (GradsmithError, TypeError):
+            except (GradsmithError, TypeError, RecursionError):
                 raise reason from None
             self.engine = "tape"
             recording.warn(self.subject, reason)
