@@ -356,6 +356,10 @@ class host(_Wrapped):
         super().__init__(f)
         self.like = like
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        recorder = recording.active()  # a tape runs it at every replay, whatever its arguments are
+        return _recorded(self, args, kwargs) if recorder is not None and recorder.live else self.f(*args, **kwargs)
+
     def __gradsmith_call__(self, stage: Stage, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return hosted.effect(stage, self.f, args, kwargs, self.like)
 

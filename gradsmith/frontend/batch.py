@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from gradsmith import tree
+from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend import recording
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
-from gradsmith.frontend.derive import simplified
+from gradsmith.frontend.derive import simplified, stacked
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Scalar, fresh
 from gradsmith.ir import builder as ir
@@ -20,7 +23,33 @@ def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], 
     leaves, structure, mapped = _mapped_leaves(args, axes)
     arrays = [(k, axis) for k, axis in enumerate(mapped) if axis is not None]
     length = _common_length(stage, [(leaves[k].value, axis) for k, axis in arrays])
+    if stage.engine == "tape":
+        loop = partial(_looped, stage, f, leaves, structure, arrays, length, out_axis)
+        every = partial(_unrolled, stage, f, leaves, structure, arrays, length, out_axis)
+        return recording.first_possible(stage, loop, every)
+    return _looped(stage, f, leaves, structure, arrays, length, out_axis)
 
+
+def _unrolled(
+    stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int
+) -> Any:
+    """One entry after the other: for a recorded function that branches."""
+    rows, out_structure = [], None
+    for i in range(int(stage.concrete(st.integer(length)))):
+        entries = list(leaves)
+        for k, axis in arrays:
+            value = ir.index(leaves[k].value, [":"] * axis + ["i"] + [":"] * (leaves[k].ndim - axis - 1), [i])
+            entries[k] = fresh(value) if value.ndim else Scalar(value, weak=False)
+        out, out_structure = tree.flatten(enter(stage, f, tree.unflatten(structure, entries), {}))
+        rows.append([st.as_value(x) for x in out])
+    if out_structure is None:
+        raise UnsupportedCode("vmap over an axis of length zero of a function that Python runs")
+    return tree.unflatten(out_structure, [fresh(_moved_axis(stacked(c), out_axis)) for c in zip(*rows, strict=True)])
+
+
+def _looped(
+    stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int
+) -> Any:
     def entry(k: int, axis: int, i: Value) -> Value:
         spec: list[Any] = [":"] * leaves[k].ndim
         spec[axis] = "i"

@@ -13,7 +13,7 @@ import numpy as np
 import optree
 
 from gradsmith import tree
-from gradsmith.errors import NotDifferentiable
+from gradsmith.errors import NotDifferentiable, UnsupportedCode
 from gradsmith.frontend import derive
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
@@ -48,6 +48,10 @@ class Captured(derive.Sub):
 
     def __init__(self, stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any], wanted: Wanted):
         self.stage = stage
+        if stage.engine == "tape":
+            raise UnsupportedCode(
+                "wrt on a tape: what Python reads from closures, globals and attributes is constant there; pass it as an argument"
+            )
         every, self.outer_structure = wanted.leaves()
         self.count = len(every)
         self.positions = [k for k, leaf in enumerate(every) if _type(leaf) is not None]

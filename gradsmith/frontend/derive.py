@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
-from gradsmith.frontend import indexing
+from gradsmith.frontend import indexing, recording
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import Stage
@@ -361,6 +362,27 @@ def elementwise_derivative(stage: Stage, f: Any, x: Any, holomorphic: bool) -> A
         like = x if not isinstance(x, Array) else Scalar(value, weak=False)
         tangent = _scalar_derivative(stage, f, like)
         return fresh(tangent) if isinstance(x, Array) else stand_in(tangent, x)
+    if stage.engine == "tape":
+        loop, every = partial(_looped_derivative, stage, f, value), partial(_derivatives, stage, f, value)
+        return recording.first_possible(stage, loop, every)
+    return _looped_derivative(stage, f, value)
+
+
+def _derivatives(stage: Stage, f: Any, x: Value) -> Any:
+    """f′ of every element, one after the other: for a recorded function that branches."""
+    dims = ir.shape(x)
+    lengths = [int(stage.concrete(st.integer(n))) for n in dims]
+    places = np.ndindex(*lengths)
+    tangents = [_scalar_derivative(stage, f, Scalar(ir.index(x, ["i"] * x.ndim, k), weak=False)) for k in places]
+    return fresh(ir.reshape(stacked(tangents) if tangents else x, dims))
+
+
+def stacked(values: Sequence[Value]) -> Value:
+    """The values along a new first axis."""
+    return ir.emit("concatenate", *(ir.index(v, ["n"] + [":"] * v.ndim) for v in values), axis=0)
+
+
+def _looped_derivative(stage: Stage, f: Any, value: Value) -> Any:
     element = Value(ArrayType(value.dtype), value.name)
     stage.data.add(element)
     with stage.builder.region([element]) as block:

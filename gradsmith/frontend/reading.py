@@ -8,6 +8,7 @@ Arrays that meet recorded values are inputs of the Program, read again at each c
 from __future__ import annotations
 
 import collections
+import dis
 import functools
 import random
 import sysconfig
@@ -48,6 +49,8 @@ class Outside:
         self.places: list[tuple[Read, Any]] = []
         self.names: dict[int, str] = {}  # names of the arrays found
         self.scopes: dict[int, dict[str, Any]] = {}  # globals of the functions found
+        self.cells: list[types.CellType] = []  # and their closures
+        self.compares = False  # whether code asks if two objects are one
         self.complete = True  # whether everything was looked at
         self._seen: dict[int, Any] = {}
         self._random: list[tuple[Callable[[], Any], Any]] = []
@@ -128,8 +131,10 @@ class Outside:
         if is_library(f.__module__ or ""):
             return
         self.scopes[id(f.__globals__)] = f.__globals__
+        self.cells += f.__closure__ or ()
         if of_library(f.__code__):
             return
+        self.compares = self.compares or _compares(f.__code__)
         self._place(lambda: f.__code__, f.__code__, f.__name__)
         self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)
         self._place(lambda: f.__kwdefaults__, f.__kwdefaults__, f.__name__)
@@ -198,6 +203,12 @@ def _attributes(x: Any) -> Iterator[str]:
         for name in (slots,) if isinstance(slots, str) else slots:
             if name not in ("__dict__", "__weakref__") and hasattr(x, name):
                 yield name
+
+
+def _compares(code: types.CodeType) -> bool:
+    """Whether the code has an ``is`` or ``is not`` whose result is not a test for None."""
+    inner = any(_compares(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return inner or dis.opmap["IS_OP"] in code.co_code[::2]
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -280,7 +291,9 @@ class Arrays:
             met = _Met(x, copy, symbolic, None)
             self.stage.assumptions.append((met.same, True))
             return met
-        symbolic = self.stage.capture(copy, lambda: x, name)
+        again = id(x) in self._met  # changed since it was met: another array for the Program
+        symbolic = self.stage.capture(copy if again else x, lambda: x, name)
+        self.stage.known[symbolic.value] = copy
         return _Met(x, copy, symbolic, self.stage.captures[-1])
 
     def written(self, cells: set[Any]) -> bool:

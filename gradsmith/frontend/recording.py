@@ -8,11 +8,12 @@ and a guard is written down, so that the recording serves only calls that decide
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.backends import effects
-from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode
+from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
 from gradsmith.frontend import arithmetic, calls, objects, reading
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import stage as st
@@ -37,9 +38,10 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 class Scope:
     """The life of recorded values: the recording, or one derivative inside it, which emits into a block of its own."""
 
-    __slots__ = ("recorder", "block", "open")
+    __slots__ = ("recorder", "block", "open", "lasting")
 
     def __init__(self, recorder: Recorder, block: Block):
+        self.lasting = False
         self.recorder = recorder
         self.block = block
         self.open = True
@@ -69,13 +71,34 @@ class Recorder:
         with self._run_of(f, (args, kwargs)):
             leaves, structure = tree.flatten((tuple(args), kwargs))
             if any(isinstance(x, Symbolic) for x in leaves):
-                args, kwargs = tree.unflatten(structure, [self.wrap(x) for x in leaves])
+                wrapped = {id(x): self.wrap(x) for x in leaves}  # one array passed twice is one object
+                args, kwargs = tree.unflatten(structure, [wrapped[id(x)] for x in leaves])
             self.live = True
-            result = f(*args, **kwargs)
+            try:
+                result = f(*args, **kwargs)
+            except Exception as error:
+                add_location(error, self._raised_at(error))
+                raise
             self.live = False
             if self.refused is not None:
                 raise self.refused
-            return self.unwrap_structure(result)
+            if any(isinstance(x, types.FunctionType) for x in tree.flatten(result)[0]):
+                self.scopes[-1].lasting = True  # a pullback, say, which is called later
+            unwrapped = self.unwrap_structure(result)
+            self._note_births(unwrapped)
+            return unwrapped
+
+    def _note_births(self, x: Any) -> None:
+        """The containers of a result are new: journals and checkpoints take them apart."""
+        if isinstance(x, Symbolic) or not contains_symbolic(x):
+            return
+        if isinstance(x, tuple):
+            parts: Iterable[Any] = x
+        else:
+            self.stage.heap.born(x)
+            parts = x.values() if isinstance(x, dict) else x if isinstance(x, list) else vars(x).values()
+        for part in parts:
+            self._note_births(part)
 
     @contextmanager
     def _run_of(self, f: Any, arguments: Any) -> Iterator[None]:
@@ -94,13 +117,14 @@ class Recorder:
             if not outermost:
                 yield
                 return
-            with replaced(self.outside.scopes.values()), _users_recursion():
+            with replaced(self.outside.scopes.values(), self.outside.cells), _users_recursion():
                 yield
         finally:
             self.running -= 1
             stage.engine, self.live, stage.builder.loc = before
             if own is not None:
-                self.scopes.pop().open = False
+                self.scopes.remove(own)
+                own.open = own.lasting
         if outermost:
             self._settle()
 
@@ -109,6 +133,7 @@ class Recorder:
         outside, assumptions = self.outside, self.stage.assumptions
         assert outside is not None
         changed = self.arrays.settle()
+        self.stage.compares_arrays = self.stage.compares_arrays or outside.compares
         if self.caught or self.drew or not outside.complete or outside.changed() or changed & outside.names.keys():
             self.for_one_call = True
             assumptions.append((reading.once(), True))
@@ -163,18 +188,21 @@ class Recorder:
             return {k: self.unwrap(v) for k, v in x.items()}
         if kind is slice:
             return slice(self.unwrap(x.start), self.unwrap(x.stop), self.unwrap(x.step))
+        if hasattr(x, "__dict__") and not _is_opaque(x) and contains_symbolic(x):
+            return self.unwrap_structure(x)
         return x
 
     def unwrap_structure(self, x: Any) -> Any:
         """:meth:`unwrap` for arguments and results of functions: also in dataclasses, named tuples and objects."""
         leaves, structure = tree.flatten(x)
-        new = [self.unwrap(leaf) for leaf in leaves]
-        for leaf in new:
-            if not isinstance(leaf, Symbolic) and contains_symbolic(leaf):
-                self.refuse(
-                    f"an object of type {type(leaf).__name__} that holds recorded values; use a dataclass, a tuple or a dict"
-                )
-        return tree.unflatten(structure, new)
+        return tree.unflatten(structure, [self._unwrap_leaf(leaf) for leaf in leaves])
+
+    def _unwrap_leaf(self, x: Any) -> Any:
+        if isinstance(x, Recorded) or type(x) is np.ndarray:
+            return self.unwrap(x)
+        if not _is_opaque(x) and contains_symbolic(x):
+            self.refuse(f"an object of type {type(x).__name__} that holds recorded values; use a dataclass, a tuple or a dict")
+        return x
 
     # ---- operations -------------------------------------------------------------------------------------------------
 
@@ -238,9 +266,20 @@ class Recorder:
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and _internal(frame.f_code.co_filename):
             frame = frame.f_back
-        if frame is None:
-            return None
-        key = frame.f_code, frame.f_lineno
+        return None if frame is None else self._location_of(frame.f_code, frame.f_lineno)
+
+    def _raised_at(self, error: BaseException) -> Location | None:
+        """The innermost line of the user's that the error passed."""
+        found, entry = None, error.__traceback__
+        while entry is not None:
+            package = str(entry.tb_frame.f_globals.get("__name__")).split(".")[0]
+            if package not in ("gradsmith", "numpy") and not reading.of_library(entry.tb_frame.f_code):
+                found = self._location_of(entry.tb_frame.f_code, entry.tb_lineno)
+            entry = entry.tb_next
+        return found
+
+    def _location_of(self, code: types.CodeType, line: int) -> Location:
+        key = code, line
         if key not in self._locations:
             self._locations[key] = Location(key[0].co_filename, key[1], key[0].co_qualname)
         return self._locations[key]
@@ -280,6 +319,14 @@ _WRITTEN = (
 )
 
 
+def _is_opaque(x: Any) -> bool:
+    """Whether recorded values in ``x`` are of no concern: in a closure, or bound to a function as an argument."""
+    return isinstance(x, _OPAQUE) or type(x).__module__.split(".")[0] == "gradsmith"
+
+
+_OPAQUE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type, functools.partial)
+
+
 def active() -> Recorder | None:
     """The recorder of the innermost stage of this thread."""
     return st.current().recorder if st.staging() else None
@@ -291,6 +338,19 @@ def run(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
         stage.recorder = Recorder(stage)
         stage.recorded = True
     return stage.recorder.run(f, args, kwargs)
+
+
+def first_possible(stage: Stage, *ways: Callable[[], Any]) -> Any:
+    """What the first of the ways to run a function gives that a recording can take."""
+    for way in ways[:-1]:
+        point = stage.checkpoint()
+        try:
+            return way()
+        except UnsupportedCode:
+            stage.restore(point)
+            if stage.recorder is not None:
+                stage.recorder.refused = None
+    return ways[-1]()
 
 
 def warn(f: Any, reason: BaseException | str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.frontend import builtins as staged
-from gradsmith.frontend import catalogue
+from gradsmith.frontend import catalogue, rules
 from gradsmith.frontend.reading import of_library
 from gradsmith.frontend.values import Recorded
 
@@ -39,23 +39,55 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def replaced(scopes: Iterable[dict[str, Any]]) -> Iterator[None]:
-    """Let these globals of functions hold the stand-ins. Other threads may see them: there they do what the originals do."""
-    changed = []
+def replaced(scopes: Iterable[dict[str, Any]], cells: Iterable[types.CellType]) -> Iterator[None]:
+    """Let these globals and closures hold the stand-ins. Other threads may see them: there they do what the originals do."""
+    changed: list[tuple[Any, Any, Any, Any]] = []
     with _lock:
-        for scope in scopes:
+        for scope in [*scopes, *map(_Cell, cells)]:
             for name, x in list(scope.items()):
                 stand_in = _stand_in(x)
                 if stand_in is not None:
                     scope[name] = stand_in
                     changed.append((scope, name, x, stand_in))
+            if type(scope) is dict:
+                for name, stand_in in _builtin_functions().items():
+                    if name not in scope:  # found in builtins otherwise
+                        scope[name] = stand_in
+                        changed.append((scope, name, _ABSENT, stand_in))
     try:
         yield
     finally:
         with _lock:
             for scope, name, x, stand_in in reversed(changed):
-                if scope.get(name) is stand_in:
+                if scope.get(name) is not stand_in:
+                    continue  # assigned anew by the function
+                if x is _ABSENT:
+                    del scope[name]
+                else:
                     scope[name] = x
+
+
+_ABSENT = object()
+
+
+class _Cell:
+    """A closure cell with the interface of a dict of globals."""
+
+    def __init__(self, cell: types.CellType):
+        self.cell = cell
+
+    def items(self) -> list[tuple[None, Any]]:
+        found = self.get(None)
+        return [] if found is _ABSENT else [(None, found)]
+
+    def get(self, name: None) -> Any:
+        try:
+            return self.cell.cell_contents
+        except ValueError:
+            return _ABSENT  # not assigned yet
+
+    def __setitem__(self, name: None, x: Any) -> None:
+        self.cell.cell_contents = x
 
 
 def _stand_in(x: Any) -> Any:
@@ -63,12 +95,18 @@ def _stand_in(x: Any) -> Any:
         return _modules().get(x.__name__) if not isinstance(x, _Module) else None
     if hasattr(type(x), "py_func") or isinstance(getattr(x, "py_func", None), types.FunctionType):
         return x.py_func  # compiled by numba
-    if callable(x) and not isinstance(x, type | np.ufunc):
-        try:
-            return _functions().get(x)
-        except TypeError:  # an unhashable callable
-            return None
-    return None
+    if not callable(x) or isinstance(x, type | np.ufunc):
+        return _function(x) if rules.find(x) is not None else None
+    try:
+        return _functions().get(x) or (_function(x) if rules.find(x) is not None else None)
+    except TypeError:  # an unhashable callable
+        return None
+
+
+@functools.cache
+def _builtin_functions() -> dict[str, Callable[..., Any]]:
+    """Builtins that do more for recorded values than Python's."""
+    return {f.__name__: _function(f) for f in (max, min, print)}
 
 
 class _Module(types.ModuleType):
@@ -125,14 +163,17 @@ def _is_ruled(x: Any, module: str) -> bool:
 def _function(original: Any) -> Callable[..., Any]:
     from gradsmith.frontend.recording import active
 
-    making = _MAKING.get(original)
+    try:
+        making = _MAKING.get(original)
+    except TypeError:
+        making = None
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         recorder = active()
         if recorder is None or not recorder.live:
             return original(*args, **kwargs)
-        if holds_recorded(args) or holds_recorded(tuple(kwargs.values())):
+        if original is print or holds_recorded(args) or holds_recorded(tuple(kwargs.values())):
             return recorder.call(original, args, kwargs)
         found = original(*args, **kwargs)
         if making is None or type(found) is not np.ndarray or found.dtype.kind not in "biufc":
