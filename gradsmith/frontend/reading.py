@@ -176,7 +176,7 @@ class Outside:
         if is_library(cls.__module__) or cls.__module__ == "builtins":
             return
         for name, found in list(vars(cls).items()):
-            if name.startswith("__") and not isinstance(found, types.FunctionType):
+            if name.startswith("__") and (not isinstance(found, types.FunctionType) or _generated(cls, found)):
                 continue
             self._place(lambda name=name: vars(cls)[name], found, name)
             for part in ("fget", "fset", "__func__"):
@@ -194,6 +194,11 @@ class Outside:
         self._visit(cls, cls.__name__)
         for attribute in _attributes(x):
             self._place(lambda a=attribute: getattr(x, a), getattr(x, attribute), attribute)
+
+
+def _generated(cls: type, method: types.FunctionType) -> bool:
+    """Whether ``dataclass`` wrote the method."""
+    return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
 
 
 def _attributes(x: Any) -> Iterator[str]:
