@@ -23,11 +23,12 @@ from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, Uns
 from gradsmith.explain import recomputation
 from gradsmith.frontend import recording, rules
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.catching import EvaluationFailed, TryCarefully
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
-from gradsmith.frontend.values import Array, Cell, Scalar
+from gradsmith.frontend.values import Array, Cell, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.results import Places, Result
 from gradsmith.transforms.expand import expand
@@ -94,9 +95,15 @@ class Specialisation:
     written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them last
     writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
     recorded: bool  # whether Python ran (parts of) the function
+    caught: tuple[type[Exception], ...]  # errors that say that it does not fit, since the function handles them
     compares: bool  # whether it matters which arguments are the same array
     effects: bool  # whether it does more than compute its result
     recomputed: list[str]  # what checkpoints do not store, in words
+
+    @property
+    def not_fitting(self) -> tuple[type[Exception], ...]:
+        """Errors of the entry that say that it does not fit."""
+        return (Exception,) if self.recorded else self.caught
 
     def __call__(self, leaves: Sequence[Any], out: Any = None) -> Any:
         """The result, in the arrays of ``out`` if given, or NotImplemented when this specialisation does not fit."""
@@ -195,15 +202,36 @@ class Cache:
             found = self._try(key, leaves, out)[1]  # another thread may have compiled it by now
             if found is not NotImplemented:
                 return found
-            s = self._stage(leaves, structure)
-            # kept before it runs: a call that raises an error is compiled once all the same
-            self._found[key] = [s, *self._found.get(key, ())][:_MAX_VARIANTS]
-            self._set_fast(s, args, kwargs, leaves, structure)
+            careful = any(s.caught for s in self._found.get(key, ()))
+            try:
+                return self._compile_and_run(key, args, kwargs, leaves, structure, out, careful)
+            except TryCarefully:
+                return self._compile_and_run(key, args, kwargs, leaves, structure, out, careful=True)
+
+    def _compile_and_run(
+        self,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        leaves: list[Any],
+        structure: tree.Tree,
+        out: Any,
+        careful: bool,
+    ) -> Any:
+        s = self._stage(leaves, structure, careful)
+        # kept before it runs: a call that raises an error is compiled once all the same
+        self._found[key] = [s, *self._found.get(key, ())][:_MAX_VARIANTS]
+        self._set_fast(s, args, kwargs, leaves, structure)
+        try:
             found = s(leaves, out)
-            if found is NotImplemented:
-                raise RuntimeError(
-                    f"{self.name}: what the function reads from outside changed while it was compiled; call it again"
-                )
+        except s.caught as error:
+            if careful:
+                raise
+            raise TryCarefully from error
+        if found is NotImplemented:
+            raise RuntimeError(
+                f"{self.name}: what the function reads from outside changed while it was compiled; call it again"
+            )
         return found
 
     def _try(self, key: Any, leaves: Sequence[Any], into: Any = None) -> tuple[Specialisation | None, Any]:
@@ -211,9 +239,7 @@ class Cache:
         for s in self._found.get(key, ()):
             try:
                 out = s(leaves, into)
-            except Exception:
-                if not s.recorded:
-                    raise
+            except s.not_fitting:
                 continue  # the function may handle the error: Python runs it again
             if out is not NotImplemented:
                 return s, out
@@ -255,18 +281,18 @@ class Cache:
         if not flat or not s.result.direct or s.captures:
             return
         entry, holds = s.entry, s.holds
-        if s.recorded:
-            self.fast = _without_errors(entry, holds)
+        if s.recorded or s.caught:
+            self.fast = _without_errors(entry, holds, s.not_fitting)
         elif holds is _always:
             self.fast = entry
         else:
             self.fast = lambda *args: entry(*args) if holds() else NotImplemented
 
-    def _stage(self, leaves: list[Any], structure: tree.Tree) -> Specialisation:
+    def _stage(self, leaves: list[Any], structure: tree.Tree, careful: bool) -> Specialisation:
         if self.engine != "auto":
-            return self._stage_by(self.engine, leaves, structure)
+            return self._stage_by(self.engine, leaves, structure, careful)
         try:
-            return self._stage_by("auto", leaves, structure)
+            return self._stage_by("auto", leaves, structure, careful)
         except _NOT_FROM_SOURCE as reason:
             try:
                 s = self._stage_by("tape", leaves, structure)
@@ -276,9 +302,11 @@ class Cache:
             recording.warn(self.subject, reason)
             return s
 
-    def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree) -> Specialisation:
+    def _stage_by(
+        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False
+    ) -> Specialisation:
         begin = time.perf_counter()
-        staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at)
+        staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful)
         stage, block, captures = staged.stage, staged.block, staged.stage.captures
         block.params += [c.value for c in captures]
         inputs = staged.inputs + [Input(c.kind, _units(c.read()), c.value.name) for c in captures]
@@ -303,6 +331,7 @@ class Cache:
             [target for target, _ in staged.written],
             bool(staged.written) or stage.writes_arguments,
             stage.recorded,
+            tuple(stage.caught),
             stage.compares_arrays,
             generators or any(op.name == "effect" for op in block.walk()),
             recomputed,
@@ -333,10 +362,11 @@ def stage_call(
     engine: str,
     parameters: Sequence[str] = (),
     defined_at: Location | None = None,
+    careful: bool = False,
 ) -> Staged:
-    """Stage a call with these leaves of its arguments."""
+    """Stage a call with these leaves of its arguments. ``careful``: what a ``try`` handles is tried out with them."""
     stage = Stage()
-    stage.engine = engine
+    stage.engine, stage.careful = engine, careful
     with deep_recursion(), stage:
         stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
         args, kwargs = tree.unflatten(structure, stand_ins)
@@ -345,8 +375,15 @@ def stage_call(
         except BaseException as error:  # an interrupt, too, leaves the user's objects as they were
             stage.heap.rollback(0)
             add_location(error, stage.loc or defined_at)
+            if stage.caught and not careful and isinstance(error, Exception):
+                raise TryCarefully from error  # what is handled may be raised before this
+            if isinstance(error, EvaluationFailed):
+                raise error.error from None
             raise
         out_leaves, out_structure = tree.flatten(result)
+        if any(isinstance(x, Text) for x in out_leaves):
+            stage.heap.rollback(0)
+            raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
         symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
         block = stage.builder.block
         written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
@@ -386,13 +423,15 @@ _NOT_FROM_SOURCE = (SourceUnavailable, UnsupportedCode, MissingRule, JoinFailure
 _MAX_VARIANTS = 16
 
 
-def _without_errors(entry: Callable[..., Any], holds: Callable[[], bool]) -> Callable[..., Any]:
-    """The entry of a recording: an error means that it does not fit, since the function may handle the error."""
+def _without_errors(
+    entry: Callable[..., Any], holds: Callable[[], bool], errors: tuple[type[Exception], ...]
+) -> Callable[..., Any]:
+    """An entry whose errors mean that it does not fit, since the function may handle them."""
 
     def call(*args: Any) -> Any:
         try:
             return entry(*args) if holds() else NotImplemented
-        except Exception:
+        except errors:
             return NotImplemented
 
     return call
@@ -495,7 +534,7 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
     fixed = [(k, leaf) for k, leaf in enumerate(leaves) if k not in set(s.dynamic)]
     captured = [c.read for c in s.captures]
     entry, holds, dynamic, build, direct = s.entry, s.holds, s.dynamic, s.result.build, s.result.direct
-    run = _without_errors(entry, _always) if s.recorded else entry
+    run = _without_errors(entry, _always, s.not_fitting) if s.not_fitting else entry
 
     def call(both: Any, out: Any) -> Any:
         found = read(both)
@@ -509,7 +548,7 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
         if captured:
             found += [read_captured() for read_captured in captured]
         if out is not None:
-            return NotImplemented if s.recorded else s.into(out, found)
+            return NotImplemented if s.not_fitting else s.into(out, found)
         result = run(*found)
         return result if direct or result is NotImplemented else build(result)
 

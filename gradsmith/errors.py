@@ -40,6 +40,10 @@ class GuardFailed(Exception):
     """Internal: a specialisation does not fit this call; the function is staged anew."""
 
 
+class CaughtError(Exception):
+    """Internal: an error that the function handles was raised at run time; the function is staged anew."""
+
+
 @contextmanager
 def located(loc: Location | None) -> Iterator[None]:
     """Add the user's file and line to an exception that passes through."""

@@ -26,6 +26,7 @@ from gradsmith.frontend.values import (
     Maybe,
     Scalar,
     Symbolic,
+    Text,
     contains_symbolic,
     dtype_of,
     fresh,
@@ -146,6 +147,7 @@ def _scalar(x: Any, what: str) -> Any:
 
 @_staged(float)
 def _float(stage: Stage, x: Any = 0.0) -> Any:
+    x = st.static(x) if isinstance(x, Text) else x
     if not isinstance(x, Symbolic):
         method = getattr(type(x), "__float__", None)
         return _call(stage, method, x) if isinstance(method, FUNCTIONS) else float(x)
@@ -169,6 +171,7 @@ def _complex(stage: Stage, re: Any = 0.0, im: Any = 0.0) -> Any:
 
 @_staged(int)
 def _int(stage: Stage, x: Any = 0, *base: Any) -> Any:
+    x = st.static(x) if isinstance(x, Text) else x
     if not isinstance(x, Symbolic):
         return int(x, *base)
     return arithmetic.python_number(ir.cast(_scalar(x, "int").value, np.int64))
@@ -567,7 +570,7 @@ _BUILTINS[dataclasses.astuple] = records.as_tuple
 
 @_staged(str, repr, format)
 def _str(stage: Stage, x: Any = "", spec: str = "") -> Any:
-    if isinstance(x, Symbolic | objects.Text):
+    if isinstance(x, Symbolic):
         return objects.format_pieces([(x, 0, spec)])
     return format(x, spec) if spec else str(x)
 

@@ -22,8 +22,8 @@ from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import FUNCTIONS, Code, Frame, StagedFunction, compiled
 from gradsmith.frontend.loops import MAX_REGIONS
 from gradsmith.frontend.outside import is_library, lift
-from gradsmith.frontend.stage import Stage, current
-from gradsmith.frontend.values import Array, Maybe, Scalar, contains_symbolic
+from gradsmith.frontend.stage import Stage, current, static
+from gradsmith.frontend.values import Array, Maybe, Scalar, Text, contains_symbolic
 
 MAX_DEPTH = 900
 MAX_CALLS = 200_000
@@ -53,6 +53,8 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
         return acting(stage, *args, **kwargs)
     if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list | dict | set) and type(f.__self__) in (list, dict, set):
         return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
+    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, str) and f.__name__ == "format":
+        return objects.format_method(f.__self__, args, kwargs)
     implementation = _library(f)
     if implementation is not None and _goes_through_catalogue(f, args, kwargs):
         return _implementation(stage, implementation, args, kwargs)
@@ -191,7 +193,12 @@ def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str,
     init = getattr(cls, "__init__", None)
     if isinstance(init, FUNCTIONS) and not is_library(cls.__module__) and type(cls).__call__ is type.__call__:
         new = cls.__new__
-        instance = object.__new__(cls) if new is object.__new__ else call(stage, new, [cls, *args], kwargs)
+        if new is object.__new__:
+            instance = object.__new__(cls)
+        elif issubclass(cls, BaseException) and not isinstance(new, FUNCTIONS):
+            instance = new(cls, *args, **kwargs)
+        else:
+            instance = call(stage, new, [cls, *args], kwargs)
         if isinstance(instance, cls):
             stage.heap.born(instance)
             call(stage, init, [instance, *args], kwargs)
@@ -252,12 +259,14 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         if isinstance(owner, _CONTAINERS):
             staged_builtins.check_change(stage, owner)
     module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
+    if isinstance(f, type) and issubclass(f, BaseException):
+        return f(*args, **kwargs)
+    if isinstance(f, types.MethodWrapperType) and (f.__name__ == "__get__" or isinstance(f.__self__, BaseException)):
+        return f(*args, **kwargs)
     if contains_symbolic([*args, *kwargs.values()]):
         constant = [_constant(stage, a) for a in args], {k: _constant(stage, a) for k, a in kwargs.items()}
         if not contains_symbolic([*constant[0], *constant[1].values()]):
             args, kwargs = constant
-        elif isinstance(f, type) and issubclass(f, BaseException):
-            return f(*args, **kwargs)
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
     result = f(*args, **kwargs)
@@ -275,6 +284,8 @@ def _constant(stage: Stage, x: Any) -> Any:
             return x
         found = stage.peek(x.value)
         return x.python_type(found) if isinstance(x, Scalar) else np.array(found)
+    if isinstance(x, Text):
+        return static(x)
     if type(x) in (list, tuple):
         return type(x)(_constant(stage, y) for y in x)
     return {k: _constant(stage, y) for k, y in x.items()} if type(x) is dict else x

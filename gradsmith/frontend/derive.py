@@ -14,7 +14,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
-from gradsmith.frontend import indexing, recording
+from gradsmith.frontend import catching, indexing, recording
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import Stage
@@ -132,11 +132,15 @@ class Sub:
                 units = tuple(n == 1 for n in np.shape(found))
             self.inputs.append(Input("array", units))
         mark = stage.heap.mark()
-        with stage.builder.region(params) as block:
-            self.result = self._call(f, chosen, stand_ins)
-            self.leaves, self.structure = tree.flatten(self.result)
-            self.symbolic = [k for k, x in enumerate(self.leaves) if isinstance(x, Scalar | Array)]
-            block.results = [self.leaves[k].value for k in self.symbolic]
+        try:
+            with stage.builder.region(params) as block:
+                self.result = self._call(f, chosen, stand_ins)
+                self.leaves, self.structure = tree.flatten(self.result)
+                self.symbolic = [k for k, x in enumerate(self.leaves) if isinstance(x, Scalar | Array)]
+                block.results = [self.leaves[k].value for k in self.symbolic]
+        except Exception:
+            catching.carry_guard(stage, block, self.args)
+            raise
         stage.heap.rollback(mark)  # a derivative leaves its arguments as they are
         self.block = simplified(block, self.inputs)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.errors import GradsmithError, UnsupportedCode
-from gradsmith.frontend import iterables
+from gradsmith.errors import GradsmithError
+from gradsmith.frontend import catching, iterables
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
@@ -31,7 +31,8 @@ AMBIGUOUS = (
 )
 
 
-CAUGHT = "an exception that is raised on a run-time condition and caught by the function itself"
+class Endless(JoinFailure):
+    """A loop that nothing ends."""
 
 
 class DeadPath(Exception):
@@ -39,7 +40,10 @@ class DeadPath(Exception):
 
 
 #: exceptions of the stager, which no ``except`` of staged code sees
-INTERNAL = (JoinFailure, st.NeedConcrete, DeadPath, GradsmithError, RecursionError)
+INTERNAL = (
+    *(JoinFailure, st.NeedConcrete, DeadPath, GradsmithError, RecursionError),
+    *(catching.TryCarefully, catching.EvaluationFailed),
+)
 
 
 # ---- branches -------------------------------------------------------------------------------------------------------
@@ -100,8 +104,9 @@ def conditional(stage: Stage, body: Callable[[], Any]) -> tuple[Any, bool]:
     except INTERNAL:
         raise
     except Exception as error:
-        if any(frame.try_depth >= 0 for frame in stage.frames):
-            raise UnsupportedCode(CAUGHT) from error
+        if (catch := catching.handler(stage, type(error))) is not None:
+            catching.check(stage, catch, Const(False), type(error), "", ())
+            return MISSING, True
         text = str(error).replace("{", "{{").replace("}", "}}")
         stage.builder.emit("check", [Const(False)], error=type(error), message=text)
         return MISSING, True
@@ -128,7 +133,9 @@ def branch(
         raise
     dead = [b.dead for b in branches]
     if any(dead):
-        return _one_sided(stage, condition, branches, dead)
+        result = _one_sided(stage, condition, branches, dead)
+        _settle(stage, point)
+        return result
     slots = [s for s in {**branches[0].writes, **branches[1].writes} if stage.heap.birth(s.owner) < birth]
     notes = [s for s in slots if _is_note(s)]
     slots = [s for s in slots if not _is_note(s) and wanted(s)]
@@ -144,6 +151,7 @@ def branch(
                 b.block.results += desc.leaves(b.get(slot))
             b.block.results += result.leaves(b.result)
     op = stage.builder.emit_control("if", [condition], [b.block for b in branches])
+    _settle(stage, point)
     values = iter(op.results)
     for note in notes:
         stage.heap.write(note, AMBIGUOUS)
@@ -152,6 +160,15 @@ def branch(
         stage.heap.write(slot, desc.rebuild(values, _ambiguity(found, birth)))
     _mark_ambiguous(stage, results_found, birth)
     return result.rebuild(values, _ambiguity(results_found, birth))
+
+
+def _settle(stage: Stage, point: tuple[int, int]) -> None:
+    """Take back what was staged since ``point`` if it raises something that the function handles."""
+    try:
+        catching.settle(stage, point[0])
+    except (JoinFailure, st.NeedConcrete):
+        stage.restore(point)
+        raise
 
 
 def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: list[bool]) -> Any:
@@ -304,8 +321,7 @@ class Loop:
         Raises :class:`JoinFailure` or :class:`~gradsmith.frontend.stage.NeedConcrete`, with everything taken back, when it
         cannot be a loop of the Program.
         """
-        if self.bounds is not None and not self.jumps and iterables.endless(self.bounds[1]):
-            raise JoinFailure("a loop without end")
+        self.endless = self.bounds is not None and not self.jumps and iterables.endless(self.bounds[1])
         self.birth = next_birth()
         self.entry_mark = self.stage.heap.mark()
         self._start()
@@ -316,8 +332,13 @@ class Loop:
             except (JoinFailure, st.NeedConcrete):
                 self.stage.restore(point)
                 raise
+            if stable and self.endless:
+                self.stage.restore(point)
+                raise Endless("a loop without end")
             if stable:
-                return emit()
+                jump = emit()
+                _settle(self.stage, point)
+                return jump
             self.stage.restore(point)
         raise JoinFailure("what the loop carries does not settle")
 
@@ -349,6 +370,7 @@ class Loop:
                 self._bind(params[len(extra) :])
                 block.results = [self._condition(params[: len(extra)])]
             blocks.append(block)
+            self.endless = isinstance(block.results[0], Const) and bool(block.results[0].data)
             with self._region([*extra, *types]) as (block, params):
                 stable = self._stage_body(params[: len(extra)], params[len(extra) :], block)
         else:
@@ -365,6 +387,8 @@ class Loop:
                 assert self.bounds is not None
                 op = self.stage.builder.emit_control("for", [*self.bounds, *init], blocks)
                 results = op.results
+            for result, param in zip(results, blocks[-1].params[len(blocks[-1].params) - len(results) :], strict=True):
+                result.name = param.name
             self._finish(results)
             return op.results[len(extra) - 1] if self.jumps else None
 
@@ -377,7 +401,10 @@ class Loop:
         position = 0
         for slot, desc in self.descs.items():
             count = len(desc.types())
-            name = slot.owner.value.name if slot.kind == "cell" else str(slot.key or "")
+            if slot.kind == "cell":
+                name = self.stage.name_of(slot.owner) or slot.owner.value.name
+            else:
+                name = str(slot.key or "") or self.stage.name_of(slot.owner)
             if count == 1 and name.isidentifier():
                 params[position].name = name
             ambiguous = self.ambiguous.get(slot, "")
@@ -411,8 +438,6 @@ class Loop:
         value = st.as_value(self.test(), np.bool_)
         if any(stage.heap.birth(s.owner) < self.birth for s in stage.heap.written(mark)):
             raise JoinFailure("the condition of a while loop that writes variables or arrays")
-        if isinstance(value, Const) and value.data:
-            raise JoinFailure("a loop without end")
         return value
 
     def _stage_body(self, extra: list[Value], params: list[Value], block: Block) -> bool:

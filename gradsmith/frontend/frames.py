@@ -47,7 +47,7 @@ class Frame:
     """One staged call: ``vars`` holds its names; ``parent`` is the frame of the function that it is defined in."""
 
     __slots__ = (
-        *("stage", "vars", "parent", "globals", "cells", "function", "try_depth", "owner"),
+        *("stage", "vars", "parent", "globals", "cells", "function", "owner"),
         *("on_yield", "interruptible", "cls"),
     )
 
@@ -58,7 +58,6 @@ class Frame:
         self.globals = globals_
         self.cells = cells  # closure cells of a function that was not defined by staged code
         self.function = function
-        self.try_depth = parent.try_depth if parent else -1
         self.owner: Any = None  # the frame of the function around a comprehension
         self.on_yield: Callable[[Any], Any] | None = None  # of a generator: takes what is yielded; whether to stop
         self.interruptible = False  # whether ``on_yield`` may ask the generator to stop

@@ -9,7 +9,7 @@ from typing import Any
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import arithmetic, iterables, objects, yielding
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, JoinFailure, Loop
+from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, Endless, JoinFailure, Loop
 from gradsmith.frontend.frames import Frame
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.iterables import MAX_UNROLL
@@ -19,6 +19,10 @@ from gradsmith.frontend.values import Scalar, is_grown
 from gradsmith.ir import builder as ir
 
 MAX_REGIONS = 60  # run-time conditions around one another
+
+
+#: iterations of a loop that nothing but an exception ends
+MAX_ENDLESS = 2000
 
 
 @dataclass
@@ -94,6 +98,8 @@ def _each(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> A
             return _peel(frame, xs, each, facts)
         except (JoinFailure, NeedConcrete):
             stage.restore(point)
+    if iterables.endless(iterables.loop_bounds(xs)[1]) and facts.jumps:
+        return _unroll(frame, _Endless(xs), 0, each, facts)
     try:
         length = int(stage.concrete(objects.length(stage, xs)))
     except NeedConcrete:
@@ -143,6 +149,19 @@ class _Live:
         return self._items[k]
 
 
+class _Endless:
+    """The items of ``itertools.count()``."""
+
+    def __init__(self, xs: Any):
+        self._xs = xs
+
+    def has(self, k: int) -> bool:
+        return True
+
+    def __getitem__(self, k: int) -> Any:
+        return iterables.item(self._xs, k)
+
+
 def _items(stage: st.Stage, xs: Any) -> _Live | iterables.Pulled:
     if isinstance(xs, iterables.Pulled):
         return xs
@@ -153,7 +172,7 @@ def _current_jump(frame: Frame) -> Any:
     return frame.vars.get(JUMP, FALL)
 
 
-def _unroll(frame: Frame, items: _Live | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts) -> Any:
+def _unroll(frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts) -> Any:
     """Run ``each`` for the items from the k-th on."""
     from gradsmith.frontend.expressions import fork
 
@@ -245,7 +264,7 @@ def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, 
     stage = frame.stage
     slot = Slot("key", frame.vars, JUMP)
     point = stage.checkpoint()
-    for count in range(MAX_UNROLL):
+    for count in range(MAX_ENDLESS if isinstance(reason, Endless) else MAX_UNROLL):
         t = test()
         if isinstance(t, Scalar):
             if reason is None:
@@ -275,6 +294,8 @@ def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, 
             stage.heap.write(slot, FALL)
         elif jump in (BREAK, RETURNED):
             return jump
+    if isinstance(reason, Endless):
+        raise UnsupportedCode("a while loop without end")
     raise UnsupportedCode(f"a while loop that would have to be unrolled more than {MAX_UNROLL} times")
 
 

@@ -6,6 +6,8 @@ import dataclasses
 import functools
 import inspect
 import operator
+import re
+import string
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +23,7 @@ from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import HELD
 from gradsmith.frontend.outside import lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, Symbolic, fresh, is_grown, is_number
+from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, Symbolic, Text, contains_symbolic, fresh, is_grown, is_number
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 
@@ -45,16 +47,22 @@ _REFLECTED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="
 
 def binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     """``x symbol y``."""
-    if isinstance(x, Symbolic) or isinstance(y, Symbolic):
+    if isinstance(x, Text) or isinstance(y, Text):
+        if symbol == "+" and isinstance(x, Text | str) and isinstance(y, Text | str):
+            return format_pieces([p if isinstance(p, str) else (p, 0, "") for p in (x, y)])
+        if symbol != "%" or isinstance(x, Text):
+            x, y = (st.static(p) if isinstance(p, Text) else p for p in (x, y))
+    symbolic = isinstance(x, Symbolic) or isinstance(y, Symbolic)
+    if symbolic:
         if _numeric(x) and _numeric(y):
             return arithmetic.binary(symbol, x, y)
         if symbol in ("*",) and isinstance(x, list | tuple | str):
             return binary(stage, symbol, x, stage.concrete(y))
         if symbol in ("*",) and isinstance(y, list | tuple | str):
             return binary(stage, symbol, stage.concrete(x), y)
-        if symbol == "%" and isinstance(x, str):
-            return format_percent(x, y)
-    elif _plain(x) and _plain(y):
+    if symbol == "%" and isinstance(x, str) and contains_symbolic(y):
+        return format_percent(x, y)
+    if not symbolic and _plain(x) and _plain(y):
         return _native_binary(stage, symbol, x, y)
     return _dispatch(stage, symbol, x, y)
 
@@ -119,6 +127,8 @@ def python_type(x: Any) -> type:
         return np.ndarray
     if isinstance(x, Handle):
         return x.kind
+    if isinstance(x, Text):
+        return str
     return types.FunctionType if isinstance(x, StagedFunction) else type(x)
 
 
@@ -139,6 +149,7 @@ def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     """``x symbol y`` for comparisons, identity and membership."""
     if symbol in ("is", "is not"):
         return _identical(x, y) == (symbol == "is")
+    x, y = (st.static(p) if isinstance(p, Text) else p for p in (x, y))
     if symbol in ("in", "not in"):
         found = _contains(stage, y, x)
         return found if symbol == "in" else arithmetic.logical_not(found)
@@ -217,6 +228,7 @@ def truth(stage: Stage, x: Any) -> Any:
         return arithmetic.truth(x)
     if is_grown(x):
         return arithmetic.binary("!=", length(stage, x), 0)
+    x = st.static(x) if isinstance(x, Text) else x
     for dunder in ("__bool__", "__len__"):
         method = getattr(type(x), dunder, None)
         if isinstance(method, FUNCTIONS):
@@ -250,6 +262,8 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
     from gradsmith.frontend.iterables import Once
     from gradsmith.frontend.yielding import IteratorMethod
 
+    if isinstance(x, Text):
+        x = st.static(x)
     if isinstance(x, Symbolic):
         return _symbolic_attribute(stage, x, name)
     if isinstance(x, np.generic | np.ndarray):
@@ -434,6 +448,7 @@ def delattr_(stage: Stage, x: Any, name: str) -> None:
 
 def length(stage: Stage, x: Any) -> Any:
     """``len(x)``."""
+    x = st.static(x) if isinstance(x, Text) else x
     if isinstance(x, Array):
         if x.ndim == 0:
             raise TypeError("len() of unsized object")
@@ -454,6 +469,7 @@ def length(stage: Stage, x: Any) -> Any:
 
 def getitem(stage: Stage, x: Any, key: Any) -> Any:
     """``x[key]``."""
+    x = st.static(x) if isinstance(x, Text) else x
     if isinstance(x, Array):
         return indexing.getitem(x, key)
     if isinstance(x, np.ndarray):
@@ -554,7 +570,7 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
     """The items of ``x`` as a list: unpacking, and loops that unroll. Run-time lengths are specialised on."""
     from gradsmith.frontend.iterables import Pulled, taken
 
-    x = taken(x)
+    x = taken(st.static(x) if isinstance(x, Text) else x)
     if isinstance(x, Pulled):
         return x.rest()
     if isinstance(x, Array):
@@ -579,27 +595,16 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
 # ---- text -----------------------------------------------------------------------------------------------------------
 
 
-class Text(str):
-    """A string with run-time numbers in it: the text shows placeholders; ``template`` and ``values`` fill them in."""
-
-    template: str
-    values: list[Any]
-
-
-def make_text(template: str, values: list[Any]) -> str:
+def make_text(template: str, values: list[Any]) -> Text | str:
     """A :class:`Text`, or a plain string when nothing in it is symbolic."""
-    if not values:
-        return template.format()
-    text = Text(template.format(*("<number>" for _ in values)) if "{:" not in template else "<text with run-time numbers>")
-    text.template, text.values = template, values
-    return text
+    return Text(template, values) if values else template.format()
 
 
 def _escape(s: str) -> str:
     return s.replace("{", "{{").replace("}", "}}")
 
 
-def format_pieces(pieces: list[Any]) -> str:
+def format_pieces(pieces: list[Any]) -> Text | str:
     """An f-string from its literal parts and its (value, conversion, spec) parts."""
     template, values = "", []
     for piece in pieces:
@@ -620,15 +625,53 @@ def format_pieces(pieces: list[Any]) -> str:
     return make_text(template, values)
 
 
-def format_percent(template: str, x: Any) -> str:
-    """``template % x`` with run-time numbers: every conversion shows the number as str does."""
-    items = x if isinstance(x, tuple) else (x,)
-    pieces = template.split("%")
-    out: list[Any] = [pieces[0]]
-    for piece, item in zip(pieces[1:], items, strict=False):
-        rest = piece.lstrip("0123456789.+-# ")
-        out += [(item, 0, ""), rest[1:]]
-    return format_pieces(out)
+_CONVERSION = re.compile(r"%([-+ #0]*)(\d*)(\.\d+)?([a-zA-Z%])")
+
+
+def format_percent(template: str, x: Any) -> Text | str:
+    """``template % x`` with run-time numbers."""
+    items = iter(x if isinstance(x, tuple) else (x,))
+    pieces: list[Any] = []
+    end = 0
+    for match in _CONVERSION.finditer(template):
+        pieces.append(template[end : match.start()])
+        end = match.end()
+        if match.group(4) == "%":
+            pieces.append("%")
+            continue
+        item = next(items)
+        pieces.append(_converted(item, match) if isinstance(item, Symbolic) else match.group() % item)
+    return format_pieces([*pieces, template[end:]])
+
+
+def format_method(template: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Text | str:
+    """``template.format(*args, **kwargs)`` with run-time numbers."""
+    pieces: list[Any] = []
+    count = 0
+    for literal, field, spec, conversion in string.Formatter().parse(template):
+        pieces.append(literal)
+        if field is None:
+            continue
+        if field == "":
+            field, count = str(count), count + 1
+        if "{" in (spec or "") or not (field.isdigit() or field.isidentifier()):
+            raise UnsupportedCode(f"the field {{{field}:{spec}}} of a text with run-time numbers; write an f-string")
+        item = args[int(field)] if field.isdigit() else kwargs[field]
+        pieces.append((item, ord(conversion) if conversion else -1, spec or ""))
+    return format_pieces(pieces)
+
+
+def _converted(item: Any, match: re.Match[str]) -> tuple[Any, int, str]:
+    """The piece of an f-string for a conversion of a run-time number."""
+    flags, width, precision, kind = match.groups()
+    whole = isinstance(item, Scalar) and item.dtype.kind in "biu"
+    if "#" in flags or not (kind in "eEfFgGsr" or (whole and kind in "di")):
+        raise UnsupportedCode(f"{match.group()!r} of a run-time number; write an f-string")
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    align = "<" if "-" in flags else "" if "0" in flags or not width else ">"
+    zero = "0" if "0" in flags and not align else ""
+    letter = "" if kind in "sr" else "d" if kind == "i" else kind
+    return item, 114 if kind == "r" else 0, f"{align}{sign}{zero}{width}{precision or ''}{letter}"
 
 
 def make_super(frame: Frame) -> Any:

@@ -16,8 +16,9 @@ import numpy as np
 
 from gradsmith.backends import host
 from gradsmith.errors import UnsupportedCode
+from gradsmith.frontend import catching
 from gradsmith.frontend.heap import Heap, Slot
-from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, fresh, is_weak
+from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, Text, fresh, is_weak
 from gradsmith.ir import builder as ir
 from gradsmith.ir import interpreter
 from gradsmith.ir.ops import CONTROL
@@ -31,7 +32,7 @@ _active = threading.local()
 recursion_limit = sys.getrecursionlimit()  # the user's, while gradsmith has raised it
 
 
-class NeedConcrete(Exception):
+class NeedConcrete(UnsupportedCode):
     """A value known only at run time is needed while staging, and cannot be had here (it changes in a loop)."""
 
     def __init__(self, value: Value):
@@ -40,14 +41,6 @@ class NeedConcrete(Exception):
             "structure), but it is known only at run time"
         )
         self.value = value
-
-
-class Catch:
-    """A ``try`` whose body is being staged: the exceptions that it handles, and the regions around it."""
-
-    def __init__(self, kinds: tuple[type[BaseException], ...], depth: int):
-        self.kinds = kinds
-        self.depth = depth
 
 
 class Capture:
@@ -64,7 +57,7 @@ class Stage:
     """One staging of one function for one signature of arguments."""
 
     def __init__(self) -> None:
-        self.builder = ir.Builder(Block())
+        self.builder: ir.Builder = catching.Builder(self)
         self.heap = Heap()
         self.outer: dict[Any, Any] = {}  # what was assigned to closure cells and globals, which themselves stay
         self.captures: list[Capture] = []
@@ -82,6 +75,7 @@ class Stage:
         self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
         self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
         self.wanted: set[int] = set()  # outside arrays that are differentiated with respect to, by id
+        self.readable = False  # the Program is for people: no loop is unrolled to save evaluations
         self.writes_arguments = False  # a function under differentiation writes its arguments
         self.compares_arrays = False  # what is computed depends on whether two names stand for one array
         self.rules: dict[Any, int] = {}  # derivative rules that are being staged, and how often inside themselves
@@ -90,7 +84,10 @@ class Stage:
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
-        self.catching: list[Catch] = []  # the ``try`` statements around the present place, outermost first
+        self.catching: list[catching.Catch] = []  # the ``try`` statements around the present place, outermost first
+        self.careful = False  # what these handle is tried out with the arguments of this call
+        self.guarding: Block | None = None  # where the guard of the error that is being raised stands
+        self.caught: set[type[Exception]] = set()  # what the Program raises where the function handles it
         self.live: list[tuple[dict[str, Any], Any]] = []  # names of frames around a generator that may be read later
         self.engine = "source"  # who runs the functions under differentiation: "source", "tape", or "auto"
         self.recorder: Recorder | None = None  # the tape, once a function is run by Python
@@ -219,7 +216,7 @@ class Stage:
             elif length:
                 self.known[v] = interpreter.read(length, self.known)
             else:
-                self._run(v.op)
+                catching.guarded_peek(self, v.op, self._run)
         self._owned.discard(value)
         return interpreter.read(value, self.known)
 
@@ -379,12 +376,27 @@ class Stage:
                 if not holds:
                     raise guarded(error(message.format(*(self.peek(as_value(a)) for a in args))))
                 return
+        catch = catching.handler(self, error)
         if isinstance(condition, Value):
+            if catch is not None:
+                catching.check(self, catch, condition, error, message, list(map(as_value, args)))
+                return
             self.builder.emit("check", [condition, *map(as_value, args)], error=error, message=message)
         elif not condition:
-            if self.depth == 0:
+            if self.depth == 0 or (catch is not None and catch.depth == self.depth):
                 raise error(message.format(*args))
+            if catch is not None:
+                catching.check(self, catch, Const(False), error, message, ())
+                return
             self.builder.emit("check", [Const(False), *map(as_value, args)], error=error, message=message)
+
+    def name_of(self, thing: Any) -> str:
+        """The user's name for an array (its cell) or a list: that of a variable of a running call that holds it."""
+        for frame in reversed(self.frames):
+            for name, x in frame.vars.items():
+                if x is thing or (isinstance(x, Array) and x.cell is thing and not x.views):
+                    return name
+        return ""
 
     def write_array(self, target: Array, new: Value) -> None:
         """Replace the elements of ``target`` (through its views) by ``new``."""
@@ -397,7 +409,10 @@ class Stage:
             inner = views[0].read(base) if len(views) > 1 else base
             return views[0].write(base, through(inner, views[1:]))
 
-        self.heap.write(Slot("cell", target.cell), through(target.cell.value, target.views))
+        written = through(target.cell.value, target.views)
+        if written.op is not None and not written.name:
+            written.name = self.name_of(target.cell)
+        self.heap.write(Slot("cell", target.cell), written)
 
     @property
     def loc(self) -> Location | None:
@@ -495,6 +510,8 @@ def static(x: Any) -> Any:
     """``x`` with every symbolic number in it made concrete, by specialising (with a guard): for axes, flags, shapes as structure."""
     if isinstance(x, Scalar | Array):
         return current().concrete(x)
+    if isinstance(x, Text):
+        return x.template.format(*map(current().concrete, x.values))
     if isinstance(x, tuple):
         return tuple(map(static, x))
     if isinstance(x, list):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import calls, flow, objects
+from gradsmith.frontend import calls, catching, flow, objects
 from gradsmith.frontend.arithmetic import inplace
 from gradsmith.frontend.expressions import (
     compile_expr,
@@ -22,13 +23,14 @@ from gradsmith.frontend.expressions import (
     unsupported,
     wanted,
 )
-from gradsmith.frontend.flow import BREAK, CAUGHT, CONTINUE, FALL, INTERNAL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
-from gradsmith.frontend.frames import Code, Frame, Scope
+from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, INTERNAL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
+from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, compiled
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.liveness import Liveness, Names
 from gradsmith.frontend.loops import Facts, for_each, while_
 from gradsmith.frontend.source import FunctionNode
-from gradsmith.frontend.values import Array, Scalar, Symbolic
+from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import Array, Scalar, Symbolic, Text
 from gradsmith.ir.program import Const
 
 #: runs a statement; ``rest()`` stages the statements after it, and True is returned if that was done
@@ -444,7 +446,7 @@ def _assert(node: ast.Assert, scope: Scope) -> Callable[[Frame], None]:
 
 
 def _template(message: Any) -> tuple[str, list[Any]]:
-    if isinstance(message, objects.Text):
+    if isinstance(message, Text):
         return message.template, message.values
     if isinstance(message, Symbolic):
         return "{}", [message]
@@ -470,15 +472,15 @@ def _raise(node: ast.Raise, scope: Scope) -> Callable[[Frame], None]:
 
 def fail(frame: Frame, error: BaseException) -> None:
     """Raise: for real where the path is certain, else as a check of the Program, which ends the path."""
-    stage = frame.stage
-    args = error.args
-    inside_try = max(f.try_depth for f in stage.frames)
-    if stage.depth == 0 or inside_try == stage.depth:
-        if any(isinstance(a, objects.Text | Symbolic) for a in args):
+    stage, args = frame.stage, error.args
+    catch = catching.handler(stage, type(error))
+    if stage.depth == 0 or (catch is not None and catch.depth == stage.depth):
+        if catch is None and any(isinstance(a, Symbolic) for a in args):
             error.args = tuple(_shown(stage, a) for a in args)
         raise error
-    if inside_try >= 0:
-        raise UnsupportedCode(CAUGHT)
+    if catch is not None:
+        catching.check(stage, catch, Const(False), type(error), "", ())  # type: ignore[arg-type]
+        raise DeadPath
     text, values = _template(args[0]) if args else ("", [])
     values = [v if isinstance(v, Scalar) else str(v) for v in values]
     stage.builder.emit("check", [Const(False), *(v.value for v in values if isinstance(v, Scalar))], error=type(error), message=text)
@@ -486,7 +488,7 @@ def fail(frame: Frame, error: BaseException) -> None:
 
 
 def _shown(stage: Any, x: Any) -> Any:
-    if isinstance(x, objects.Text):
+    if isinstance(x, Text):
         return x.template.format(*(stage.peek(v.value) for v in x.values))
     return stage.peek(x.value) if isinstance(x, Scalar | Array) else x
 
@@ -539,10 +541,20 @@ def _facts(node: ast.For | ast.While, live: Liveness) -> Facts:
     accumulated = {n.target.id for n in _own_nodes(parts) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     returns = any(isinstance(n, ast.Return) for n in _own_nodes(node.body))
     breaks = any(isinstance(n, ast.Break) for n in _loop_nodes(node.body))
-    named = isinstance(node, ast.For) and isinstance(node.target, ast.Name)
-    index_name = node.target.id if named else "i"  # type: ignore[union-attr]
+    index_name = _index_name(node)
     yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own_nodes(node.body))
     return Facts(sorted(assigned), sorted(accumulated), breaks or returns, returns, index_name, live.head(node), yields)
+
+
+def _index_name(node: ast.For | ast.While) -> str:
+    """The user's name for the number of the iteration."""
+    if isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and isinstance(node.iter.func, ast.Name):
+        target = node.target
+        if node.iter.func.id == "enumerate" and isinstance(target, ast.Tuple):
+            target = target.elts[0]
+        if node.iter.func.id in ("range", "enumerate") and isinstance(target, ast.Name):
+            return "k" if target.id == "_" else target.id
+    return "i"
 
 
 def _loop_nodes(nodes: Iterable[ast.AST]) -> Iterable[ast.AST]:
@@ -602,6 +614,21 @@ def _while_walrus(node: ast.While, scope: Scope, live: Liveness) -> Callable[[Fr
     return _while(loop, scope, live)
 
 
+def _suppressed(manager: Any) -> tuple[type[BaseException], ...]:
+    """The exceptions that leaving the context may swallow."""
+    if isinstance(manager, suppress):
+        return manager._exceptions  # type: ignore[attr-defined]
+    leave = objects.user_method(manager, "__exit__")
+    code = leave.code.node if isinstance(leave, StagedFunction) else compiled(leave.__code__, leave.__module__ or "").node if leave else None
+    return (Exception,) if code is not None and any(_gives_something(n) for n in ast.walk(code)) else ()
+
+
+def _gives_something(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and not node.value.value)
+
+
 def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
     items = [(compile_expr(i.context_expr, scope), compile_target(i.optional_vars, scope) if i.optional_vars else None) for i in node.items]
     body = compile_block(node.body, scope, live)
@@ -617,7 +644,8 @@ def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], Non
             store(frame, entered)
         leave = objects.getattr_(frame.stage, manager, "__exit__")
         try:
-            run(frame, k + 1)
+            with catching_all(frame.stage, _suppressed(manager)):
+                run(frame, k + 1)
         except INTERNAL:
             raise
         except Exception as error:
@@ -627,6 +655,19 @@ def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], Non
             calls.call(frame.stage, leave, [None, None, None], {})
 
     return run
+
+
+@contextmanager
+def catching_all(stage: Stage, kinds: Iterable[Any]) -> Iterator[None]:
+    """Stage a body whose exceptions of these classes (or tuples of classes) are handled."""
+    outer = list(stage.catching)
+    flat = tuple(k for kind in kinds for k in (kind if isinstance(kind, tuple) else (kind,)))
+    if flat:
+        stage.catching = [*outer, catching.Catch(flat, stage.depth)]
+    try:
+        yield
+    finally:
+        stage.catching = outer
 
 
 def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
@@ -644,6 +685,7 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
     def handle(frame: Frame, error: Exception) -> bool:
         for kind, store, action in handlers:
             if isinstance(error, kind(frame)):
+                catching.check_guarded(frame.stage)
                 if store is not None:
                     store(frame, error)
                 action(frame)
@@ -651,23 +693,15 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
         return False
 
     def attempt(frame: Frame) -> None:
-        block = frame.stage.builder.block
-        start, outer = len(block.ops), frame.try_depth
-        frame.try_depth = frame.stage.depth if handlers else outer
         try:
-            body(frame)
+            with catching_all(frame.stage, [kind(frame) for kind, _, _ in handlers]):
+                body(frame)
         except INTERNAL:
             raise
         except Exception as error:
-            frame.try_depth = outer
             if not handle(frame, error):
                 raise
             return
-        finally:
-            frame.try_depth = outer
-        for kind, _, _ in handlers:
-            if any(issubclass(error, kind(frame)) for op in block.ops[start:] for error in flow.errors_of(op)):
-                raise UnsupportedCode(CAUGHT)
         jump = frame.vars.get(JUMP, FALL)
         if isinstance(jump, Scalar):
             going = objects.compare(frame.stage, "==", jump, FALL)

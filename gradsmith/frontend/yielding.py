@@ -221,8 +221,8 @@ def for_each_yielded(frame: Frame, xs: Generated, each: Callable[[Any], None], f
 
     def step(x: Any) -> Any:
         stage.heap.write(slot, FALL)
-        inner = stage.catching[catching:]
-        del stage.catching[catching:]  # the generator's own ``try`` does not see what the loop raises
+        inner = stage.catching
+        stage.catching = inner[:catching]  # the generator's own ``try`` does not see what the loop raises
         try:
             if stage.depth > depth:
                 if conditional(stage, lambda: each(x))[1]:
@@ -234,7 +234,7 @@ def for_each_yielded(frame: Frame, xs: Generated, each: Callable[[Any], None], f
         except Exception as error:
             raise Outside(error) from error
         finally:
-            stage.catching[catching:] = inner
+            stage.catching = inner
         return _stops(stage, slot) if facts.jumps else False
 
     stage.live.append((frame.vars, facts.live))

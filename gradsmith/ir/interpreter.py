@@ -90,6 +90,8 @@ def _guard(op: Op, args: list[Any], env: Env) -> Sequence[Any]:
 
 
 def _sequence(op: Op, args: list[Any], env: Env) -> Sequence[Any]:
+    if op.name == "seq_stack" and op.result.ndim == 1:
+        return [np.array(args[0], op.result.dtype)]
     return _SEQUENCES[op.name](*args)
 
 

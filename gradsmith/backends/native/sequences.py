@@ -233,11 +233,12 @@ def _stack(lo: Lowering, op: Op) -> bool:
     elem = sequence.elem
     assert isinstance(elem, ArrayType)
     length = _length(lo, header)
-    lo.require(em.ins(f"icmp ne i64 {length}, 0"), "deopt")
     shapes = lo.shapes.of(op.result)
     lo.set_length(shapes[0], length)
-    first = _read(lo, _data(lo, header), elem, sequence.root.scope)
-    if isinstance(first, Array):
+    if elem.ndim:
+        lo.require(em.ins(f"icmp ne i64 {length}, 0"), "deopt")
+        first = _read(lo, _data(lo, header), elem, sequence.root.scope)
+        assert isinstance(first, Array)
         for dim, n in zip(shapes[1:], first.dims, strict=True):
             lo.set_length(dim, n)
     out = lo.alloc(elem.dtype, lo.dims(op.result))

@@ -19,7 +19,7 @@ from gradsmith.backends import host
 from gradsmith.backends.effects import Effect
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
 from gradsmith.ir.program import Const, Op, Value
-from gradsmith.ir.types import ArrayType, Type, real_dtype
+from gradsmith.ir.types import I64, ArrayType, Type, real_dtype
 
 # binding strength of Python's operators
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, XOR, BIT_AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(14)
@@ -36,6 +36,8 @@ _STRONG_ONLY = frozenset({"div", "floordiv", "mod", "pow", "shl", "shr"})
 #: dtypes whose scalars Python numbers stand for
 _PYTHON_DTYPES = {np.dtype(t) for t in (bool, np.int64, np.float64, np.complex128)}
 _INTEGRAL_POWER = 64
+#: Python's functions on Python integers, which lengths and loop indices are
+_OF_INTEGERS = {"maximum": "max", "minimum": "min"}
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Expr:
     strength: int = ATOM
     weak: bool = False
     negated: str = ""
+    update: tuple[str, str, str] = ("", "", "")  # (x, symbol, y) if it is ``x symbol y``, so that x = … is an update
 
     def at(self, strength: int) -> str:
         """The text as an operand that must bind at least as strongly as ``strength``."""
@@ -161,6 +164,8 @@ class Expressions:
         if op.name in host.SPECIAL:
             self.imports["scipy.special"] = None
             return call(f"scipy.special.{op.name}", *map(self._typed_argument, op.args))
+        if op.name in _OF_INTEGERS and all(a.type == I64 for a in op.args):
+            return Expr(call(_OF_INTEGERS[op.name], *map(self.argument, op.args)).text, weak=True)
         name = op.name if op.name in ("abs", "conj") else host.numpy_name(op.name)
         return call(f"np.{name}", *self._ufunc_arguments(op.args))
 
@@ -183,12 +188,21 @@ class Expressions:
             return call(f"np.{host.numpy_name(op.name)}", left.text, right.text)
         if op.name == "pow":
             return self._power(op, left, right)
+        if op.name == "add" and x is y:
+            return Expr(f"{literal(x.dtype.type(2)).text} * {right.at(UNARY)}", PRODUCT, weak)
+        if op.name == "mul" and isinstance(y, Const) and not isinstance(x, Const) and not y.ndim:
+            left, right = right, left
+        if op.name in ("add", "sub") and _is_negative(right):
+            symbol, right = "-" if symbol == "+" else "+", Expr(right.text[1:], PRODUCT, right.weak)
         if op.name in ("and", "or", "xor") and op.results[0].ndim == 0 and x.dtype.kind == "b":
             symbol, strength = {"and": ("and", AND), "or": ("or", OR), "xor": ("!=", COMPARE)}[op.name]
+        update = (left.text, symbol, right.text) if symbol in ("+", "-", "*", "/") else ("", "", "")
+        if symbol == "*" and right.strength == ATOM and not left.text.isidentifier():
+            update = (right.text, symbol, left.text)
         left_text, right_text = left.at(strength + (strength == COMPARE)), right.at(strength + 1)
         opposite = {"==": "!=", "!=": "=="}.get(symbol, "") if strength == COMPARE else ""
         negated = f"{left_text} {opposite} {right_text}" if opposite and not op.results[0].ndim else ""
-        return Expr(f"{left_text} {symbol} {right_text}", strength, weak, negated)
+        return Expr(f"{left_text} {symbol} {right_text}", strength, weak, negated, update)
 
     def _power(self, op: Op, left: Expr, right: Expr) -> Expr:
         exponent = op.args[1]
@@ -248,6 +262,10 @@ class Expressions:
         v, *dims = op.args
         if not dims:
             return self.read(v)
+        if (like := _array_of_shape(dims)) is not None and like.op is None and like.type == op.result.type:
+            for number, name in ((0, "np.zeros_like"), (1, "np.ones_like")):
+                if isinstance(v, Const) and v.data == number and not np.signbit(np.real(v.data)):
+                    return call(name, self.argument(like))
         shape = self.shape(dims)
         dtype = [] if v.dtype == np.float64 else [dtype_name(v.dtype)]
         for number, name in ((0, "np.zeros"), (1, "np.ones")):
@@ -260,7 +278,8 @@ class Expressions:
         return call("np.arange", self.argument(op.args[0]), *dtype)
 
     def _dim(self, op: Op) -> Expr:
-        return Expr(f"{self.atom(op.args[0])}.shape[{op.attrs['axis']}]", weak=True)
+        x = self.atom(op.args[0])
+        return Expr(f"{x}.shape[{op.attrs['axis']}]" if op.attrs["axis"] else f"len({x})", weak=True)
 
     def _reshape(self, op: Op) -> Expr:
         x, *dims = op.args
@@ -305,7 +324,7 @@ class Expressions:
                 entries.append(":".join(texts if entry[3] else texts[:2]))
             else:
                 entries.append(self.argument(args[0]))
-        while len(entries) > 1 and entries[-1] == ":":
+        while len(entries) > 1 and entries[-1] == ":" and "None" not in entries:
             entries.pop()
         return ", ".join(entries) or "()"
 
@@ -397,6 +416,9 @@ class Expressions:
         return Expr(f"len({self.argument(op.args[0])})", weak=True)
 
     def _seq_stack(self, op: Op) -> Expr:
+        elem = op.args[0].type.elem  # type: ignore[union-attr]
+        if elem.ndim == 0:  # type: ignore[union-attr]  # there may be none
+            return call("np.array", self.argument(op.args[0]), dtype_name(elem.dtype))  # type: ignore[union-attr]
         return call("np.stack", self.argument(op.args[0]))
 
     def _seq_unstack(self, op: Op) -> Expr:
@@ -407,6 +429,22 @@ class Expressions:
 
     def _seq_zeros(self, op: Op) -> Expr:
         return Expr(f"[np.zeros_like(v)[()] for v in {self.argument(op.args[0])}]")
+
+
+def _is_negative(expr: Expr) -> bool:
+    """Whether the text without its leading minus sign is the negation, exactly."""
+    words = set(expr.text.split())
+    return expr.text.startswith("-") and expr.strength in (PRODUCT, UNARY) and not words & {"//", "%"}
+
+
+def _array_of_shape(dims: Sequence[Value]) -> Value | None:
+    """The array that ``dims`` are the lengths of, all axes in order."""
+    made = [d.op for d in dims]
+    if any(op is None or op.name != "dim" or op.attrs["axis"] != k for k, op in enumerate(made)):
+        return None
+    arrays = {op.args[0] for op in made if op is not None}
+    like = arrays.pop()
+    return like if not arrays and like.ndim == len(dims) else None
 
 
 def _convert(expr: Expr, type: ArrayType, lossy: bool = False, origin: Type | None = None) -> Expr:
