@@ -16,9 +16,6 @@ import numpy as np
 
 from gradsmith.ir.types import Type
 
-_active = threading.local()
-
-
 @dataclass(frozen=True, eq=False)
 class Effect:
     """What an ``effect`` operation runs: ``run(*operands)`` gives the sequence of its results, which have ``types``.
@@ -39,65 +36,72 @@ class Effect:
 class Execution:
     """One call by the user of a function with effects, however often it is started."""
 
-    def __enter__(self) -> Execution:
-        _stack().append(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        _stack().pop()
+    __slots__ = ("log", "position", "objects", "outer")
 
     def __init__(self) -> None:
         self.log: list[Sequence[Any]] = []
         self.position = 0
         self.objects: dict[int, Any] = {}
+        self.outer: Execution | None = None
+
+    def __enter__(self) -> Execution:
+        self.outer = _active.execution
+        _active.execution = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _active.execution = self.outer
 
     def run(self, effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
-        if self.position == len(self.log):
+        position = self.position
+        if position == len(self.log):
             self.log.append(_run(effect, args))
-        self.position += 1
-        return self.log[self.position - 1]
+        self.position = position + 1
+        return self.log[position]
 
 
-def _stack() -> list[Execution]:
-    if not hasattr(_active, "stack"):
-        _active.stack = []
-    return _active.stack
+class _Active(threading.local):
+    """The innermost running call of this thread, and the objects that have a handle outside any call."""
+
+    execution: Execution | None = None
+
+    def __init__(self) -> None:
+        self.objects: dict[int, Any] = {}
+
+
+_active = _Active()
 
 
 def rewind() -> None:
     """The call is started again from its beginning."""
-    if _stack():
-        _stack()[-1].position = 0
+    if _active.execution is not None:
+        _active.execution.position = 0
 
 
 def run(effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
     """Run an effect, unless this call has run it before it was started again."""
-    stack = _stack()
-    return stack[-1].run(effect, args) if stack else _run(effect, args)
+    execution = _active.execution
+    return _run(effect, args) if execution is None else execution.run(effect, args)
 
 
 def _run(effect: Effect, args: Sequence[Any]) -> Sequence[Any]:
     # the memory of arrays is reused by compiled code, but the effect may keep them
-    return effect.run(*(np.array(a) if isinstance(a, np.ndarray) else a for a in args))
+    return effect.run(*[np.array(a) if isinstance(a, np.ndarray) else a for a in args])
 
 
 def handle(x: Any) -> int:
     """An integer that stands for an object in the running call."""
-    objects = _stack()[-1].objects if _stack() else _objects()
+    execution = _active.execution
+    objects = _active.objects if execution is None else execution.objects
     objects[id(x)] = x
     return id(x)
 
 
 def object_of(number: Any) -> Any:
     """The object that a handle stands for."""
-    for execution in reversed(_stack()):
-        if int(number) in execution.objects:
-            return execution.objects[int(number)]
-    return _objects()[int(number)]
-
-
-def _objects() -> dict[int, Any]:
-    """Objects with a handle outside any call."""
-    if not hasattr(_active, "objects"):
-        _active.objects = {}
-    return _active.objects
+    number, execution = int(number), _active.execution
+    while execution is not None:
+        if number in execution.objects:
+            return execution.objects[number]
+        execution = execution.outer
+    return _active.objects[number]

@@ -63,6 +63,9 @@ class Draw:
         make_args = [operands.make(x) for x in args]
         make_kwargs = {k: operands.make(x) for k, x in (kwargs or {}).items()}
 
+        def plain(*values: Any) -> Sequence[Any]:
+            return [getattr(owner(values), name)()]
+
         def run(*values: Any) -> Sequence[Any]:
             method = getattr(owner(values), name)
             found = method(
@@ -72,7 +75,8 @@ class Draw:
 
         shown = [operands.shown(x) for x in args] + [f"{k}={operands.shown(x)}" for k, x in (kwargs or {}).items()]
         text = f"{_place(self.owner)}{name}({', '.join(shown)})"
-        return effects.emit(self.stage, name, run, operands.values, types, text)
+        simple = types and not args and not kwargs
+        return effects.emit(self.stage, name, plain if simple else run, operands.values, types, text)
 
     def sized(
         self,

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.backends import host
+from gradsmith.backends import effects, host
 from gradsmith.backends.native import runtime
 from gradsmith.backends.native.emit import Scope, reg_type
 from gradsmith.backends.native.lower import Array, HostSite, Lowering, Root
-from gradsmith.errors import located
+from gradsmith.errors import add_location, located
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import ArrayType
 
@@ -74,11 +74,18 @@ def _take(lo: Lowering, result: Value, first: int) -> None:
     lo.define(result, Array(dtype, ptr, lo.dims(result), None, Root(owner, True, Scope())))
 
 
+#: scalars that ctypes reads and writes
+_PLAIN = {np.dtype(np.float64): ctypes.c_double, np.dtype(np.int64): ctypes.c_int64, np.dtype(np.bool_): ctypes.c_bool}
+
+
 def python_side(site: HostSite, run: runtime.Runtime) -> runtime.HostCall:
     """The Python half of a host call: reads the operands, evaluates the operation, writes the results."""
     op = site.op
     readers = [_reader(arg, first) for arg, first in zip(op.args, site.args, strict=True)]
     writers = [_writer(result, first, run) for result, first in zip(op.results, site.results, strict=True)]
+
+    if op.name == "effect":
+        return _effect_side(op, readers, writers)
 
     def call(context: int, slots: int) -> None:
         args = [read(slots) for read in readers]
@@ -90,11 +97,32 @@ def python_side(site: HostSite, run: runtime.Runtime) -> runtime.HostCall:
     return call
 
 
+def _effect_side(op: Op, readers: list[Any], writers: list[Any]) -> runtime.HostCall:
+    """An effect, which may be run very often: drawing a number in a loop."""
+    effect, loc = op.attrs["fn"], op.loc
+    types = [None if r.ndim == 0 else r.type for r in op.results]
+
+    def call(context: int, slots: int) -> None:
+        args = [read(slots) for read in readers]
+        try:
+            results = effects.run(effect, args)
+            for write, type, result in zip(writers, types, results, strict=True):
+                write(context, slots, result if type is None else host.exact(result, type))
+        except Exception as error:
+            add_location(error, loc)
+            raise
+
+    return call
+
+
 def _reader(arg: Value, first: int) -> Callable[[int], Any]:
     if isinstance(arg, Const):
         data = arg.data
         return lambda slots: data
     dtype, ndim = arg.dtype, arg.ndim
+    if ndim == 0 and dtype in _PLAIN:
+        place, scalar = _PLAIN[dtype].from_address, dtype.type
+        return lambda slots: scalar(place(slots + 8 * first).value)
     if ndim == 0:
         return lambda slots: np.ndarray((), dtype, _memory(slots + 8 * first, 16))[()]
     layout = ctypes.c_int64 * (1 + 2 * ndim)
@@ -127,6 +155,13 @@ def _memory(address: int, size: int) -> Any:
 
 def _writer(result: Value, first: int, run: runtime.Runtime) -> Callable[[int, int, Any], None]:
     dtype, ndim = result.dtype, result.ndim
+    if ndim == 0 and dtype in _PLAIN:
+        plain = _PLAIN[dtype].from_address
+
+        def write_plain(context: int, slots: int, value: Any) -> None:
+            plain(slots + 8 * first).value = value
+
+        return write_plain
     if ndim == 0:
 
         def write_scalar(context: int, slots: int, value: Any) -> None:
