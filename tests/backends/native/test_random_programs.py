@@ -5,6 +5,7 @@ import pytest
 
 from gradsmith.backends import native
 from gradsmith.backends.native.fallback import interpreted
+from gradsmith.ir.types import C128, F64, I64
 from tests.backends.native.native_programs import outcome, same
 from tests.programs import random_case
 
@@ -14,10 +15,18 @@ def test_random_programs(seed: int) -> None:
     compare(seed, 15)
 
 
-def compare(seed: int, size: int) -> None:
-    program, args = random_case(seed, size)
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_random_programs_in_the_checked_version(seed: int) -> None:
+    compare(seed, 15, checked=True)
+
+
+def compare(seed: int, size: int, checked: bool = False) -> None:
+    """Three calls give what the interpreter gives, and leave the arguments alone."""
+    program, args = random_case(seed, size, dtypes=(F64, F64, C128, I64))
     expected = outcome(interpreted(program), args)
     compiled = native.compile(program)
+    if checked:
+        compiled.__self__._use_checked()
     before = [np.array(a) for a in args]
     for _ in range(3):
         got = outcome(compiled, args)
