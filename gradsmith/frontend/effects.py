@@ -19,9 +19,8 @@ from gradsmith.backends import effects
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend.builtins import register
 from gradsmith.frontend.generators import Handle
-from gradsmith.frontend.objects import Text
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Grown, Maybe, Scalar, Symbolic, contains_symbolic, is_grown
+from gradsmith.frontend.values import Array, Grown, Maybe, Scalar, Symbolic, Text, contains_symbolic, is_grown
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 from gradsmith.ir.types import Type

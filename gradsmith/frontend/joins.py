@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import layout
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.heap import MISSING, Slot
@@ -32,7 +33,7 @@ from gradsmith.ir.program import Const, Value
 from gradsmith.ir.types import BOOL, ArrayType, SeqType, Type
 
 
-class JoinFailure(Exception):
+class JoinFailure(UnsupportedCode):
     """Two paths leave objects in one slot that have no common description."""
 
 

@@ -81,6 +81,19 @@ class Scalar(Symbolic):
         return f"<number {self.value.name or ''}: {self.python_type.__name__}, known at run time>"
 
 
+class Text(Symbolic):
+    """A string with run-time numbers in it: ``template`` with ``values`` filled in."""
+
+    __slots__ = ("template", "values")
+
+    def __init__(self, template: str, values: list[Any]):
+        self.template = template
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"<text {self.template!r}, known at run time>"
+
+
 class Cell:
     """The current contents of one ndarray. ``ambiguous`` says why a write is not allowed: it may be one of two arrays."""
 

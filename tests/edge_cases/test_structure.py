@@ -724,6 +724,60 @@ def test_python_objects_inside(backend: str) -> None:
     expect(python_objects, X, expected, backend=backend, rtol=1e-7)
 
 
+WEIGHTS = {f"w{k}": float(k + 1) for k in range(20)}
+
+
+def keys_in_a_loop(x: Any) -> Any:
+    total = 0.0
+    for k in range(20):
+        total += x[0] * WEIGHTS[f"w{k}"] + x[1] * WEIGHTS["w%d" % k] + x[2] * WEIGHTS["w{}".format(k)]  # noqa: UP031, UP032
+    return total
+
+
+#: functions that compute with a text made of run-time numbers
+TEXTS: list[Callable[[Any], Any]] = [
+    keys_in_a_loop,
+    lambda x: x[0] * len(f"{x[1]:.2f}"),
+    lambda x: x[0] * (2.0 if f"{x[1]}" == "2.0" else 1.0),
+    lambda x: x[0] * (2.0 if "." in f"{x[1]}" else 1.0),
+    lambda x: x[0] * (2.0 if f"{x[1]}".startswith("2") else 1.0),
+    lambda x: x[0] * float(f"{x[1]:.1f}") * int("%.0f" % x[2]),  # noqa: UP031
+    lambda x: x[0] * len(",".join([f"{x[1]:.1f}", "a"])) * len("{:.2f}".format(x[2])),  # noqa: UP032
+    lambda x: x[0] * len("a" + f"{x[1]:.1f}" + str(len(x))),
+    lambda x: x[0] * int(f"{x[1]:.1f}"[0]) * sum(c == "." for c in f"{x[1]:.1f}"),
+    lambda x: x[0] * (2.0 if isinstance(f"{x[1]:.1f}", str) and f"{x[1]:.1f}" else 1.0),
+    lambda x: x[0] * len({f"{x[1]}", "2.0"}),
+]
+
+
+@pytest.mark.parametrize("k", range(len(TEXTS)))
+@pytest.mark.parametrize("engine", ["source", "auto"])
+@pytest.mark.filterwarnings("ignore::gradsmith.errors.GradsmithWarning")
+def test_texts_of_run_time_numbers(k: int, engine: str) -> None:
+    """What depends on the text is right or refused, never computed from a placeholder."""
+    f = TEXTS[k]
+    h = 1e-7
+    try:
+        got = gs.grad(f, backend="python", engine=engine)(X)
+    except gs.GradsmithError:
+        assert k > 0
+        return
+    np.testing.assert_allclose(got[0], (f(X + [h, 0, 0]) - f(X - [h, 0, 0])) / (2 * h), rtol=1e-6)
+
+
+def test_printing_with_percent_and_format(capsys: pytest.CaptureFixture[str], backend: str) -> None:
+    def f(x: Any) -> Any:
+        for k in range(2):
+            print("%5.2f|%-8s|%03d|%e|%+.1f%%" % (x[0], x[1], k, x[2], x[0]))  # noqa: UP031
+            print("{0:>8.3f} {1} {0!r}".format(x[0], "a") if k > 5 else "{:>8.3f} {}".format(x[0], k))  # noqa: UP032
+        return x[0]
+
+    f(X)
+    expected = capsys.readouterr().out
+    gs.jit(f, backend=backend)(X)
+    assert capsys.readouterr().out == expected
+
+
 def test_what_the_function_does_to_outside_objects(backend: str) -> None:
     """Differentiating leaves the user's objects alone; it never stores symbolic values in them."""
     log: list[Any] = []
