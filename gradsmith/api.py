@@ -91,17 +91,30 @@ class Compiled:
     def source(self, *args: Any, **kwargs: Any) -> str:
         """Readable NumPy source of what a call with these arguments computes; it runs by itself.
 
+        Arguments are passed flat: the entries of containers and objects one after the other. Lengths are checked by NumPy
+        alone, and a division by zero is NumPy's.
+
         >>> import gradsmith as gs
         >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS
         import numpy as np
         ...
         def grad_lambda(x):
-            x_bar = x + x
+            x_bar = 2.0 * x
             return x_bar
         """
         from gradsmith.backends.python import source
 
-        return source(self._specialisation(args, kwargs).program)
+        return source(self._readable().specialise(args, kwargs).program)
+
+    def _readable(self) -> Cache:
+        """Programs made to be read rather than run."""
+
+        def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
+            stage.readable = True
+            return self._emit(stage, args, kwargs)
+
+        code = getattr(self.__wrapped__, "__code__", None)
+        return Cache(self.__name__, emit, "python", code, self._cache.engine)
 
     def program(self, *args: Any, **kwargs: Any) -> str:
         """The typed Program that a call with these arguments runs, as text."""

@@ -131,6 +131,9 @@ def branch(
     except (JoinFailure, st.NeedConcrete):
         stage.restore(point)
         raise
+    except RecursionError as endless:
+        stage.restore(point)
+        raise JoinFailure("a recursion without end on one path") from endless
     dead = [b.dead for b in branches]
     if any(dead):
         result = _one_sided(stage, condition, branches, dead)

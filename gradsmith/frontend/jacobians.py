@@ -152,7 +152,7 @@ _LARGEST_CHUNK, _CHUNK_OPERATIONS = 8, 1500
 def chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
     """How many columns to compute at once: one unless there are loops, which are run again for every chunk."""
     ops = list(sub.block.walk())
-    if not any(op.name in ("for", "while") for op in ops):
+    if stage.readable or not any(op.name in ("for", "while") for op in ops):
         return 1
     largest = max(1, min(_LARGEST_CHUNK, _CHUNK_OPERATIONS // len(ops)))
     try:

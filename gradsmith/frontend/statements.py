@@ -693,12 +693,14 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
         return False
 
     def attempt(frame: Frame) -> None:
+        frames = len(frame.stage.frames)
         try:
             with catching_all(frame.stage, [kind(frame) for kind, _, _ in handlers]):
                 body(frame)
         except INTERNAL:
             raise
         except Exception as error:
+            del frame.stage.frames[frames:]
             if not handle(frame, error):
                 raise
             return

@@ -214,7 +214,7 @@ class _Reverse:
         else:
             bounds, backwards = [i64(0), self.saver.count_iterations(frame, op), i64(1)], True
 
-        index = Value(I64, "i")
+        index = Value(I64, body.params[0].name or "i" if op.name == "for" else "k")
         carried = [Value(v.type) for v in starts]
         inner = Frame.of(op, body, frame, index)
         with self.b.region([index, *carried]) as backward:

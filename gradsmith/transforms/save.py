@@ -248,12 +248,15 @@ class Saver:
             zero = Const(0, v.type.with_ndim(0))  # type: ignore[union-attr]
             rows = full(zero, [trip_count(*loop.args[:3]), *map(evaluate, dims)])
         carried = add_carried(loop, rows)
+        carried.name = _saved(v)
         spec = ["i", *":" * v.ndim]
         with emitting_after(self.b, frame.block, v):
             number = iteration(loop, frame.block.params[0])
             frame.block.results[-1] = set_at(carried, v, spec, [number], checked=True, saved=True)
         frame.parent.owned.add(loop.results[-1])
-        return index(loop.results[-1], spec, [iteration(loop, frame.index)], checked=True)
+        row = index(loop.results[-1], spec, [iteration(loop, frame.index)], checked=True)
+        row.name = v.name
+        return row
 
     def _push(self, frame: Frame, v: Value) -> Value:
         stack = self._new_stack(frame, v)
@@ -262,6 +265,7 @@ class Saver:
         else:
             rest = frame.stacks[stack][0] - i64(1)
             value = emit("seq_get", stack.full, rest)
+        value.name = v.name
         frame.stacks[stack][1] = rest
         return value
 
@@ -273,6 +277,7 @@ class Saver:
         top = outermost.parent.block
         with emitting_before(self.b, top, outermost.op):
             sequence: Value = emit("seq_new", elem=v.type)
+            sequence.name = _saved(v)
         for f in chain:
             assert f.op is not None
             if f.is_loop:
@@ -300,12 +305,18 @@ class Saver:
         """The number of iterations that the while loop ``loop`` of ``frame`` has made."""
         if loop not in self._counters:
             number = add_carried(loop, i64(0))
+            number.name = "count"
             body = loop.regions[1]
             with emitting_after(self.b, body, number):
                 body.results[-1] = number + i64(1)
             self._counters[loop] = loop.results[-1]
             frame.owned.add(loop.results[-1])
         return self._counters[loop]
+
+
+def _saved(v: Value) -> str:
+    """A name for what keeps the values that ``v`` has had."""
+    return f"{v.name}_saved" if v.name else "saved"
 
 
 def _updates_arrays_only(loop: Op) -> bool:

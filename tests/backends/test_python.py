@@ -178,7 +178,7 @@ def test_expressions_nest_and_names_are_the_users() -> None:
         return y * y - 1.0
 
     source = python.source(make(body, VECTOR))
-    assert "    y = np.sin(x0) * 2.0 + x0 ** 2\n    return y * y - 1.0\n" in source
+    assert "    y = 2.0 * np.sin(x0) + x0 ** 2\n    return y * y - 1.0\n" in source
 
 
 def test_operators_bind_as_written() -> None:
@@ -212,8 +212,8 @@ def test_loops_and_branches() -> None:
     program = make(body, VECTOR)
     source = python.source(program)
     assert source.endswith(
-        "def f(x0):\n    c0 = 0.0\n    for i in range(x0.shape[0]):\n"
-        "        if x0[i] > 0.0:\n            c0 = c0 + x0[i]\n    return c0\n"
+        "def f(x0):\n    c0 = 0.0\n    for i in range(len(x0)):\n"
+        "        if x0[i] > 0.0:\n            c0 += x0[i]\n    return c0\n"
     )
     assert_agrees(program, [np.array([1.0, -2.0, 3.0])])
 
@@ -229,7 +229,7 @@ def test_while_with_its_condition() -> None:
         return builder.emit_control("while", [x], [condition, region]).result
 
     program = make(body, F64)
-    assert "    while np.abs(r * r - x0) > 1e-09:\n        r = (r + x0 / r) * 0.5\n" in python.source(program)
+    assert "    while np.abs(r * r - x0) > 1e-09:\n        r = 0.5 * (r + x0 / r)\n" in python.source(program)
     np.testing.assert_allclose(standalone(program)(2.0), np.sqrt(2.0))
 
 
@@ -269,7 +269,7 @@ def test_reversed_loop_and_sequence() -> None:
 
     program = make(body, F64)
     source = python.source(program)
-    for text in ("for i in reversed(range(3)):", ".append(", ".pop()", "g_x = g_x * np.cos("):
+    for text in ("for i in reversed(range(3)):", ".append(", ".pop()", "g_x *= np.cos("):
         assert text in source
     assert_agrees(program, [np.asarray(0.6)])
 

@@ -43,7 +43,13 @@ def compile(program: Program) -> Callable[..., Any]:
     namespace: dict[str, Any] = {}
     for known_as, x in writer.expressions.objects.items():
         namespace[known_as] = _executed(x) if isinstance(x, effects.Effect) else x
-    exec(builtins.compile(text, filename, "exec"), namespace)
+    try:
+        code = builtins.compile(text, filename, "exec")
+    except (SyntaxError, RecursionError, MemoryError):  # nested more deeply than Python's compiler takes
+        from gradsmith.backends.native.fallback import interpreted
+
+        return interpreted(program)
+    exec(code, namespace)
     function = namespace[name]
     takes = [_taker(i, p.type) for i, p in zip(program.inputs, program.block.params, strict=True)]
     gives = [_giver(o, r.type) for o, r in zip(program.outputs, program.block.results, strict=True)]

@@ -13,8 +13,8 @@ from gradsmith.ir.ops import CONTROL, EFFECTS
 from gradsmith.ir.program import Block, Const, Op, Value
 
 #: a rough measure of the length of an expression, in characters
-_LONGEST = 80
-_LEAF = 4
+_LONGEST = 100
+_LEAF = 6
 _STATEMENTS = (
     CONTROL | EFFECTS | {"set", "add_at", "seq_new", "seq_push", "seq_pop", "seq_add", "seq_zeros", "seq_unstack"}
 )
@@ -106,7 +106,7 @@ def _is_array(value: Value) -> bool:
 
 def _own_size(op: Op) -> int:
     """The length of ``op`` written on variables."""
+    leaves = sum(len(a.name) or (3 if isinstance(a, Const) else _LEAF) for a in op.args)
     if op.name in ("index", "set", "add_at"):
-        return (_LEAF + 2) * len(op.args) + 2
-    around = 3 if len(op.args) == 2 else 5 + len(op.name)
-    return _LEAF * len(op.args) + around
+        return leaves + 2 * len(op.args) + 2
+    return leaves + (3 if len(op.args) == 2 and op.name != "strong_mul" else 5 + len(op.name))

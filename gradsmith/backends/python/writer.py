@@ -6,10 +6,13 @@ import builtins
 import re
 from collections.abc import Sequence
 
+from gradsmith.backends.python.annotate import annotated, drop_implied_checks
+from gradsmith.backends.python.describe import describe
 from gradsmith.backends.python.expressions import (
     ATOM,
     NOT,
     SUM,
+    UNARY,
     Expr,
     Expressions,
     constant,
@@ -20,7 +23,7 @@ from gradsmith.backends.python.expressions import (
 from gradsmith.backends.python.names import Names, identifier
 from gradsmith.backends.python.schedule import schedule
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
-from gradsmith.ir.types import ArrayType
+from gradsmith.ir.types import I64, ArrayType
 from gradsmith.transforms import inplace
 
 HELPERS = {
@@ -49,10 +52,12 @@ class Writer:
         self.shown = shown
         self.program = program
         self.block = copy_block(program.block, {})
+        if shown:
+            drop_implied_checks(self.block)
         self.inlined = schedule(self.block)
         self.plan = inplace.plan(self.block)
         self.expressions = Expressions(self.read)
-        self.names = Names({*HELPERS, identifier(program.name) or "f"})
+        self.names = Names({*HELPERS, identifier(program.name) or "f"}, _users_names(self.block), distinct=shown)
         self.lines: list[tuple[str, Location | None]] = []
         self.constants: dict[Value, str] = {}
         self._pending: dict[Value, Expr] = {}  # inlined values on the way to their user
@@ -60,6 +65,11 @@ class Writer:
         self._wanted: dict[Value, str] = {}  # the variable a value should get, since a loop or branch carries it there
         self._depth = 1
         self._loc: Location | None = None
+        # parameters whose lengths are written out where they are needed, so that their variables must stay
+        self._measured = {op.args[0] for op in self.block.walk() if op.name == "dim"} & set(self.block.params)
+        self._fixed: set[Value] = (
+            set()
+        )  # integers whose variables keep their value: loop indices, lengths of parameters
 
     # --- text ---
 
@@ -68,6 +78,8 @@ class Writer:
         params = [self._parameter(k, p) for k, p in enumerate(self.block.params)]
         self._operations(self.block)
         self._return()
+        if self.shown:
+            self.lines = annotated(self.lines)
         head = ["import numpy as np", *(f"import {name}" for name in self.expressions.imports)]
         for name in self.expressions.helpers:
             head += ["", *HELPERS[name].rstrip().split("\n")]
@@ -85,7 +97,10 @@ class Writer:
     def _parameter(self, k: int, param: Value) -> str:
         if not param.name:
             param.name = identifier(self.program.inputs[k].label) or f"x{k}"
-        return self.names.assign(param, lambda value: True)
+        name = self.names.assign(param, lambda value: True)
+        if param in self._measured:
+            self.names.reserve(name)
+        return name
 
     def read(self, value: Value) -> Expr:
         """The expression for an operand."""
@@ -102,10 +117,13 @@ class Writer:
     # --- operations ---
 
     def _operations(self, block: Block) -> None:
+        self._want_names_of_loops(block)
         for op in block.ops:
             self._loc = op.loc
-            if op in self.inlined:
+            if op in self.inlined or self._needs_no_variable(op):
                 self._pending[op.result] = self._expression(op)
+                if op.name == "dim" and op.args[0] in self._measured:
+                    self._fixed.add(op.result)
                 continue
             statement = getattr(self, f"_{op.name}", None)
             if statement:
@@ -115,9 +133,42 @@ class Writer:
             elif len(op.results) != 1:
                 self._host_results(op)
             else:
-                expr = self._expression(op)
-                self._line(f"{self._name(op.result, op)} = {expr.text}")
-                self._note_weak(op.result, expr)
+                self._assign(op)
+
+    def _want_names_of_loops(self, block: Block) -> None:
+        """What a loop starts with gets the variable that the loop carries it in."""
+        for op in block.ops:
+            if op.name in ("for", "while"):
+                inits = op.args[3:] if op.name == "for" else op.args
+                params = op.regions[-1].params[1:] if op.name == "for" else op.regions[-1].params
+                for init, param, result in zip(inits, params, op.results, strict=True):
+                    name = param.name or result.name
+                    if name and not init.name and init.op is not None:
+                        self._wanted.setdefault(init, identifier(name))
+
+    def _needs_no_variable(self, op: Op) -> bool:
+        """Whether an expression is as clear as a variable and may be evaluated anywhere: ``len(x)``, ``i - 1``."""
+        if not op.results or op.results[0].name:
+            return False
+        if op.name == "dim":
+            return op.args[0] in self._measured
+        if op.name not in ("add", "sub") or op.results[0].type != I64 or not isinstance(op.args[1], Const):
+            return False
+        return op.args[0] in self._fixed
+
+    def _assign(self, op: Op) -> None:
+        expr = self._expression(op)
+        name = self._name(op.result, op)
+        self._assignment(name, expr, op.result)
+        self._note_weak(op.result, expr)
+
+    def _assignment(self, name: str, expr: Expr, value: Value) -> None:
+        """``name = expr``, for numbers also ``name += …``."""
+        variable, symbol, rest = expr.update
+        if variable == name and not getattr(value.type, "ndim", 1):
+            self._line(f"{name} {symbol}= {rest}")
+        else:
+            self._line(f"{name} = {expr.text}")
 
     def _expression(self, op: Op) -> Expr:
         expr = self.expressions.expression(op)
@@ -126,7 +177,17 @@ class Writer:
     def _name(self, value: Value, op: Op, prefer: str = "") -> str:
         """A variable for a result of ``op``."""
         wanted = self._wanted.get(value, "")
-        return self.names.assign(value, lambda held: self.plan.used_after(held, op), wanted or prefer)
+        described = "" if wanted or prefer or value.name else self._described(op)
+        element = op.name == "index" and set(op.attrs["spec"]) <= {"i", ":"}
+        return self.names.assign(
+            value, lambda held: self.plan.used_after(held, op), wanted or prefer, described, element
+        )
+
+    def _described(self, op: Op) -> str:
+        return describe(op, lambda value: self.read(value).text if self._is_known(value) else "")
+
+    def _is_known(self, value: Value) -> bool:
+        return not isinstance(value, Const) and (value in self._pending or value in self.names.variable)
 
     def _note_weak(self, value: Value, expr: Expr) -> None:
         if expr.weak:
@@ -157,6 +218,7 @@ class Writer:
             lambda held: self.plan.used_after(held, op),
             self._wanted.get(op.result, "") or ("" if op.result.name or isinstance(x, Const) else source),
             _identifiers(reads) - {source},
+            self._described(op),
         )
         self._line(f"{name} = {source}.copy()")
         return self.names.hold(name, op.result)
@@ -180,6 +242,8 @@ class Writer:
         if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
             place = f"({index},)" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
             self._line(f"np.add.at({target}, {place}, {value.text})")
+        elif value.strength == UNARY and value.text.startswith("-"):
+            self._line(f"{target}[{index}] -= {value.text[1:]}")
         else:
             self._line(f"{target}[{index}] += {value.text}")
 
@@ -229,15 +293,16 @@ class Writer:
 
     # --- control flow ---
 
-    def _moves(self, variables: Sequence[str], exprs: Sequence[Expr]) -> None:
+    def _moves(self, variables: Sequence[str], exprs: Sequence[Expr], values: Sequence[Value]) -> None:
         """Assign all at once: in one statement if an expression reads a variable that another assigns."""
-        moves = [(v, e.text) for v, e in zip(variables, exprs, strict=True) if v != e.text]
+        rows = [row for row in zip(variables, exprs, values, strict=True) if row[0] != row[1].text]
+        moves = [(v, e.text) for v, e, _ in rows]
         targets = {v for v, _ in moves}
         if any((targets - {v}) & _identifiers(text) for v, text in moves):
             self._line(f"{', '.join(v for v, _ in moves)} = {', '.join(t for _, t in moves)}")
             return
-        for variable, text in moves:
-            self._line(f"{variable} = {text}")
+        for variable, expr, value in rows:
+            self._assignment(variable, expr, value)
 
     def _region(self, region: Block, variables: Sequence[str], strong: Sequence[bool] = ()) -> list[Expr]:
         """Write a region whose results end up in ``variables``; returns the expressions of the results.
@@ -255,7 +320,7 @@ class Writer:
                 exprs[k] = typed(exprs[k], value.type)
             if (region, k) in self.plan.exit_copies:
                 exprs[k] = Expr(f"{exprs[k].at(ATOM)}.copy()")
-        self._moves(variables, exprs)
+        self._moves(variables, exprs, region.results)
         return exprs
 
     def _if(self, op: Op) -> None:
@@ -295,17 +360,37 @@ class Writer:
                 if v in self.names.variable and v not in self._pending and not self.plan.used_after(v, op)
             ]
             prefer = self._wanted.get(result) or next((v for v in handed_on if v not in variables), "")
-            variables.append(self.names.choose(result, lambda held: self.plan.used_after(held, op), prefer, variables))
+            described = "" if prefer or result.name else self._described_result(op, k)
+            variables.append(
+                self.names.choose(result, lambda held: self.plan.used_after(held, op), prefer, variables, described)
+            )
         return variables
+
+    def _described_result(self, op: Op, k: int) -> str:
+        """A name for what the branches of an ``if`` leave: after what one of them computes."""
+        for region in op.regions:
+            made = region.results[k]
+            if made.name:
+                return made.name
+            if made.op is not None and made in {r for inner in region.ops for r in inner.results}:
+                return self._described(made.op)
+        return "choice"
+
+    def _described_carried(self, op: Op, k: int) -> str:
+        """A name for what a loop carries: after what an iteration does to it."""
+        made = op.regions[-1].results[k].op
+        return self._described(made) if made is not None else "carried"
 
     def _for(self, op: Op) -> None:
         (body,) = op.regions
         bounds = [self.read(a) for a in op.args[:3]]
         span = _range(op.args[:3], bounds)
         variables = self._carried_variables(op, body.params[1:], op.args[3:], _identifiers(span))
-        index = self.names.choose(body.params[0], lambda held: self._alive_in(held, op), avoid=variables)
+        index = self.names.choose(body.params[0], lambda held: self._alive_in(held, op), avoid=variables, described="i")
         state = self.names.snapshot()
         self.names.hold(index, body.params[0])
+        self.names.reserve(index)
+        self._fixed.add(body.params[0])
         self._weak.add(body.params[0])
         self._line(f"for {index} in {f'reversed({span})' if op.attrs.get('reverse') else span}:")
         self._body(op, body, body.params[1:], variables)
@@ -350,14 +435,17 @@ class Writer:
             if not (prefer or param.name) and init in self.names.variable:
                 prefer = self.names.variable[init]
             others = set() if prefer or param.name else initial_names
+            described = "" if prefer or param.name else self._described_carried(op, k)
             variables.append(
-                self.names.choose(param, lambda held: self._alive_in(held, op), prefer, {*avoid, *variables, *others})
+                self.names.choose(
+                    param, lambda held: self._alive_in(held, op), prefer, {*avoid, *variables, *others}, described
+                )
             )
             if (op, k) in self.plan.entry_copies:
                 exprs[k] = Expr(f"{exprs[k].at(ATOM)}.copy()")
             if exprs[k].weak:
                 self._weak.add(param)
-        self._moves(variables, exprs)
+        self._moves(variables, exprs, params)
         for param, name in zip(params, variables, strict=True):
             self.names.hold(name, param)
         return variables
@@ -395,6 +483,14 @@ class Writer:
 
 
 _SEQUENCE_UPDATES = frozenset({"seq_push", "seq_pop", "seq_add"})
+
+
+def _users_names(block: Block) -> set[str]:
+    """The names that values of the Program have."""
+    values = [*block.params]
+    for op in block.walk():
+        values += [*op.results, *(p for region in op.regions for p in region.params)]
+    return {identifier(v.name) for v in values if v.name}
 
 
 def _identifiers(text: str) -> set[str]:

@@ -175,7 +175,8 @@ def _strong_mul(context: Context, op: Op) -> Outcome:
         return g
     if _scalar(d, 1) and _fits(op, g):
         return g
-    return new_op(op, "mul", [g, d]) if _finite(d) else None
+    certain = isinstance(g, Const) and bool(np.all(g.data != 0))
+    return new_op(op, "mul", [g, d]) if certain or _finite(d) else None
 
 
 def _finite(value: Value, depth: int = 3) -> bool:
@@ -391,6 +392,8 @@ def _update_value(context: Context, op: Op) -> Outcome:
     """A value written need not be broadcast first."""
     x, v, *args = op.args
     producer = _producer(v, "broadcast_to", "full")
+    if producer is None and (whole := _producer(v, "set")) and all(e == ":" for e in whole.attrs["spec"]):
+        v, producer = whole.args[0], Op("broadcast_to", [whole.args[1]])  # writing all of an array broadcasts to its shape
     if producer and context.shapes.dims(v) == index_dims(context.shapes, op, op.results[0]):
         return new_op(op, op.name, [x, producer.args[0], *args], **op.attrs)
     return None
