@@ -15,8 +15,9 @@ from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import control, hosted, recording, rules
 from gradsmith.frontend.calls import call as staged_call
 from gradsmith.frontend.control import zero
-from gradsmith.frontend.replacements import holds_recorded
+from gradsmith.frontend.frames import Wrapper
 from gradsmith.frontend.stage import Stage
+from gradsmith.frontend.values import contains_symbolic
 
 __all__ = [
     "checkpoint",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 
-class _Wrapped:
+class _Wrapped(Wrapper):
     """A function that calls like the one it wraps, and is staged in a way of its own."""
 
     def __init__(self, f: Callable[..., Any]):
@@ -71,13 +72,13 @@ class _Wrapped:
 def _on_tape(args: Any, kwargs: Any = None) -> bool:
     """Whether Python runs a function for the tape, and the call has recorded values."""
     recorder = recording.active()
-    return recorder is not None and recorder.live and holds_recorded([args, kwargs or {}])
+    return recorder is not None and recorder.live and contains_symbolic([args, kwargs or {}])
 
 
 def _recorded(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     recorder = recording.active()
     assert recorder is not None
-    return recorder.call(f, args, kwargs)
+    return recorder.transform(lambda stage, args, kwargs: staged_call(stage, f, args, kwargs), args, kwargs)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------

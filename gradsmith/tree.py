@@ -70,8 +70,17 @@ def _is_structure(x: Any) -> bool:
     return cls.__reduce_ex__ is object.__reduce_ex__ and _holds_numbers(x, set())
 
 
+#: classes of numbers; those that stand for numbers while a function is staged join in
+_NUMBERS: list[type] = [float, complex, np.inexact]
+
+
+def count_as_numbers(*classes: type) -> None:
+    """Let objects that hold instances of ``classes`` be structure."""
+    _NUMBERS.extend(classes)
+
+
 def _holds_numbers(x: Any, seen: set[int]) -> bool:
-    if isinstance(x, float | complex | np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fc"):
+    if isinstance(x, tuple(_NUMBERS)) or (isinstance(x, np.ndarray) and x.dtype.kind in "fc"):
         return True
     if type(x) in ATOMS or x is None or isinstance(x, type) or id(x) in seen:
         return False

@@ -15,7 +15,7 @@ from gradsmith.frontend.derive import simplified, stacked
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Scalar, fresh
 from gradsmith.ir import builder as ir
-from gradsmith.ir.program import Block, Input, Value, copy_block
+from gradsmith.ir.program import Block, Input, Value, copy_block, free_values
 
 
 def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], out_axis: int) -> Any:
@@ -109,8 +109,24 @@ def _result_dims(stage: Stage, block: Block, arrays: Sequence[tuple[int, int]], 
     counts = [len(d) for d in dims]
     copied.results = [n for d in dims for n in d]
     copied = simplified(copied, [Input("array", (False,) * p.ndim) for p in copied.params])
+    _keep_pure(stage, copied)
     found = iter(stage.builder.inline(copied, [entry(k, axis, ir.i64(0)) for k, axis in arrays]))
     return [[next(found) for _ in range(count)] for count in counts]
+
+
+def _keep_pure(stage: Stage, block: Block) -> None:
+    """Keep only what the results of ``block`` need, so that no effect runs for the sake of a shape."""
+    needed, pending = set(), list(block.results)
+    while pending:
+        op = pending.pop().op
+        if op is not None and op in block.ops and op not in needed:
+            needed.add(op)
+            pending += [*op.args, *(v for region in op.regions for v in free_values(region))]
+    if any(map(stage.acts, needed)):
+        raise UnsupportedCode(
+            "vmap of a function whose result has a shape that depends on random draws or on what Python returns"
+        )
+    block.ops = [op for op in block.ops if op in needed]
 
 
 def _moved_axis(x: Value, out_axis: int) -> Value:

@@ -48,7 +48,7 @@ class Frame:
 
     __slots__ = (
         *("stage", "vars", "parent", "globals", "cells", "function", "owner"),
-        *("on_yield", "interruptible", "cls"),
+        *("on_yield", "interruptible", "cls", "code", "functions", "depth"),
     )
 
     def __init__(self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str):
@@ -59,6 +59,9 @@ class Frame:
         self.cells = cells  # closure cells of a function that was not defined by staged code
         self.function = function
         self.owner: Any = None  # the frame of the function around a comprehension
+        self.code: Code | None = None  # of a call: what is run, the functions among its arguments, the regions around it
+        self.functions: tuple[Any, ...] = ()
+        self.depth = stage.depth
         self.on_yield: Callable[[Any], Any] | None = None  # of a generator: takes what is yielded; whether to stop
         self.interruptible = False  # whether ``on_yield`` may ask the generator to stop
         self.cls: type | None = None  # of the body of a class: the class
@@ -87,6 +90,10 @@ class Code:
         return isinstance(self.node, ast.Lambda)
 
 
+class Wrapper:
+    """Base of callables that wrap a function and are staged by ``__gradsmith_call__``; methods may be such."""
+
+
 class StagedFunction:
     """A function defined by staged code: its body, the frame around it and its defaults."""
 
@@ -113,7 +120,7 @@ class StagedFunction:
 
 
 #: functions that staged code calls as methods
-FUNCTIONS = (types.FunctionType, StagedFunction)
+FUNCTIONS = (types.FunctionType, StagedFunction, Wrapper)
 
 _OWN = __name__.split(".")[0]
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 import collections
 import dis
 import functools
+import logging
 import random
 import sysconfig
+import time
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,6 +43,10 @@ def _library_folders() -> tuple[str, ...]:
 def of_library(code: types.CodeType) -> bool:
     """Whether the code is of an installed package or of the standard library."""
     return code.co_filename.startswith(_library_folders())
+
+
+#: modules whose functions do something at each call
+_ACTING = (logging, warnings, time)
 
 
 class Outside:
@@ -105,6 +112,8 @@ class Outside:
                 self._visit(part, name)
         elif isinstance(x, list | tuple | dict | set | frozenset | collections.deque | types.MappingProxyType):
             self._container(x, name)
+        elif isinstance(x, logging.Logger | logging.LoggerAdapter):
+            self.complete = False
         elif isinstance(x, np.random.Generator):
             self._random.append((lambda: repr(x.bit_generator.state), repr(x.bit_generator.state)))
         elif isinstance(x, np.random.RandomState):
@@ -135,6 +144,8 @@ class Outside:
         if of_library(f.__code__):
             return
         self.compares = self.compares or _compares(f.__code__)
+        if "print" in _names(f.__code__):
+            self.complete = False  # it prints at each call: Python runs it again
         self._place(lambda: f.__code__, f.__code__, f.__name__)
         self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)
         self._place(lambda: f.__kwdefaults__, f.__kwdefaults__, f.__name__)
@@ -151,6 +162,8 @@ class Outside:
             if name not in scope:
                 continue
             found = scope[name]
+            if any(found is module for module in _ACTING):
+                self.complete = False
             if isinstance(found, types.ModuleType):
                 modules += [found] if not is_library(found.__name__) else []
                 continue

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from gradsmith import tree
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import layout
 from gradsmith.ir.program import Const, Value
@@ -154,6 +155,9 @@ class Array(Symbolic):
 
     def __repr__(self) -> str:
         return f"<array {self.cell.value.name or ''}: {ArrayType(self.dtype, self.ndim)}, known at run time>"
+
+
+tree.count_as_numbers(Scalar, Array)
 
 
 class Flat(Array):

@@ -277,3 +277,14 @@ def test_a_call_that_starts_again_draws_once(backend: str) -> None:
 def test_source_reads_as_the_users_program() -> None:
     text = gs.grad(lambda x, rng: x * rng.normal(2.0, 3.0)).source(1.0, np.random.default_rng(0))
     assert "rng.standard_normal()" in text
+
+
+@both
+def test_vmap_draws_once_for_every_entry(backend: str) -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    scaled = gs.vmap(lambda x, rng: x * rng.normal(size=2), (0, None), backend=backend)
+    np.testing.assert_allclose(
+        scaled(x, np.random.default_rng(0)), x[:, None] * np.random.default_rng(0).normal(size=(3, 2))
+    )
+    gradients = gs.vmap(gs.grad(lambda x, rng: x**2 * rng.normal()), (0, None), backend=backend)
+    np.testing.assert_allclose(gradients(x, np.random.default_rng(0)), 2 * x * np.random.default_rng(0).normal(size=3))
