@@ -135,7 +135,9 @@ class Tape:
 
         code = getattr(self._function, "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
-        staged = call.stage_call(emit, leaves, structure, "tape", names)
+        staged = call.stage_call(emit, _apart(leaves), structure, "tape", names)
+        if staged.written or staged.stage.compares_arrays:  # then it matters that two arguments are one array
+            staged = call.stage_call(emit, leaves, structure, "tape", names)
         recorder = staged.stage.recorder
         recording = _Recording(key, staged, recorder is not None and recorder.for_one_call)
         self._recordings.insert(0, recording)
@@ -257,6 +259,17 @@ def _holds(stage: Stage, condition: Value) -> bool:
 
 def _at(loc: Location | None) -> str:
     return f" at {loc}" if loc else ""
+
+
+def _apart(leaves: Sequence[Any]) -> list[Any]:
+    """The leaves, with an array that is passed twice as two arrays, which have gradients of their own."""
+    seen: set[int] = set()
+    out = []
+    for leaf in leaves:
+        twice = isinstance(leaf, np.ndarray) and id(leaf) in seen
+        seen.add(id(leaf))
+        out.append(leaf.copy(order="K") if twice else leaf)
+    return out
 
 
 def _concrete(stage: Stage, x: Any) -> Any:

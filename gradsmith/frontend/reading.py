@@ -205,6 +205,8 @@ class Outside:
         if cls.__module__ not in ("types", "argparse") and (is_library(cls.__module__) or cls.__module__ == "builtins"):
             return
         self._visit(cls, cls.__name__)
+        if hasattr(x, "__dict__"):  # an attribute that is new hides that of the class
+            self._place(lambda: list(vars(x)), list(vars(x)), name)
         for attribute in _attributes(x):
             self._place(lambda a=attribute: getattr(x, a), getattr(x, attribute), attribute)
 

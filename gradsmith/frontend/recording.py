@@ -149,7 +149,7 @@ class Recorder:
             if isinstance(x.value, Const):
                 return x.value.data.item() if x.weak else x.value.data
             return _recorded(RecordedNumber, x, self.scopes[-1])
-        if kind is Array:
+        if isinstance(x, Array):
             return _recorded(RecordedArray, x, self.scopes[-1])
         if kind in (list, tuple):
             return kind(map(self.wrap, x))
