@@ -10,13 +10,14 @@ from __future__ import annotations
 import collections
 import dis
 import functools
+import hashlib
 import logging
 import random
 import sysconfig
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ class Outside:
     def __init__(self, f: Any):
         self.places: list[tuple[Read, Any]] = []
         self.names: dict[int, str] = {}  # names of the arrays found
+        self.arrays: dict[int, np.ndarray] = {}
         self.scopes: dict[int, dict[str, Any]] = {}  # globals of the functions found
         self.cells: list[types.CellType] = []  # and their closures
         self.compares = False  # whether code asks if two objects are one
@@ -79,6 +81,14 @@ class Outside:
             self._visit(type(x), type(x).__name__)
             self.add_argument([getattr(x, name) for name in _attributes(x)])
 
+    def contents(self, met: Container[int]) -> list[tuple[Read, Any]]:
+        """Assumptions that arrays hold what they hold, for those that recorded values did not meet: Python read them alone."""
+        return [
+            (functools.partial(_digest, x), _digest(x))
+            for key, x in self.arrays.items()
+            if key not in met and x.dtype.kind in "biufc"
+        ]
+
     def changed(self) -> bool:
         """Whether anything is different from what it was, or a random number was drawn."""
         try:
@@ -100,7 +110,7 @@ class Outside:
             return
         self._seen[id(x)] = x
         if isinstance(x, np.ndarray):
-            self.names[id(x)] = name
+            self.names[id(x)], self.arrays[id(x)] = name, x
             self._array(x)
         elif isinstance(x, types.FunctionType):
             self._function(x)
@@ -253,6 +263,10 @@ def _same(now: Any, found: Any) -> bool:
     return type(now) is type(found) and isinstance(found, (*_VALUES, list)) and bool(now == found)
 
 
+def _digest(x: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(x).data, digest_size=16).digest() if x.size else b""
+
+
 def once() -> Callable[[], bool]:
     """A function that says True at its first call only."""
     left = [False, True]
@@ -315,6 +329,10 @@ class Arrays:
         symbolic = self.stage.capture(copy if again else x, lambda: x, name)
         self.stage.known[symbolic.value] = copy
         return _Met(x, copy, symbolic, self.stage.captures[-1])
+
+    def met(self) -> set[int]:
+        """Ids of the arrays that met recorded values."""
+        return set(self._met)
 
     def written(self, cells: set[Any]) -> bool:
         """Whether one of the cells belongs to an ndarray of outside."""

@@ -138,7 +138,7 @@ class Recorder:
             self.for_one_call = True
             assumptions.append((reading.once(), True))
         else:
-            assumptions += outside.places
+            assumptions += outside.places + outside.contents(self.arrays.met())
 
     # ---- between recorded and front-end values ----------------------------------------------------------------------
 

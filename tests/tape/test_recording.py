@@ -79,9 +79,9 @@ def test_views_aliases_and_writes() -> None:
         out = np.empty(3)
         np.multiply(row, 2.0, out=out)
         np.add(out, x, out=y[1])
-        assert len(y) == 2 and y.shape == (2, 3) and x[1] in x
         first, *rest = y
-        return np.sum(first * rest[0]) + sum(v * k for k, v in enumerate(z.ravel()))
+        known = len(y) == 2 and y.shape == (2, 3) and x[1] in x
+        return known * np.sum(first * rest[0]) + sum(v * k for k, v in enumerate(z.ravel()))
 
     np.testing.assert_allclose(tape_value(f, X), f(X), rtol=1e-14)
     np.testing.assert_allclose(tape_grad(f, X), gs.grad(f, engine="source")(X), rtol=1e-12)

@@ -12,6 +12,8 @@ _lock = threading.RLock()
 
 #: size of a module, in lines, from which the cheap code generator is used (the good one is superlinear in block size)
 LARGE = 6000
+#: size from which only passes run that are linear in the size of a function (a long tape is one straight line)
+HUGE = 12_000
 
 
 @functools.cache
@@ -26,6 +28,12 @@ def add_symbol(name: str, address: int) -> None:
     ll.add_symbol(name, address)
 
 
+def _linear_passes() -> Any:
+    passes = ll.create_new_module_pass_manager()
+    passes.add_simplify_cfg_pass()
+    return passes
+
+
 def compile_module(text: str, names: list[str], level: int = 2, interleave: bool = False) -> tuple[Any, dict[str, int]]:
     """Compile a module; returns the engine (which owns the code) and the addresses of ``names``.
 
@@ -33,7 +41,8 @@ def compile_module(text: str, names: list[str], level: int = 2, interleave: bool
     ``interleave``: vectorised loops work on several vectors at a time.
     """
     with _lock:
-        large = text.count("\n") > LARGE
+        lines = text.count("\n")
+        large = lines > LARGE
         target, cpu, features = _target()
         machine = target.create_target_machine(cpu=cpu, features=features, opt=0 if large or not level else 1)
         header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
@@ -44,7 +53,8 @@ def compile_module(text: str, names: list[str], level: int = 2, interleave: bool
         options.slp_vectorization = False
         options.loop_unrolling = False
         builder = ll.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        passes = _linear_passes() if lines > HUGE else builder.getModulePassManager()
+        passes.run(module, builder)
         engine = ll.create_mcjit_compiler(module, machine)  # owns the machine from now on
         engine.finalize_object()
         return engine, {name: engine.get_function_address(name) for name in names}
