@@ -122,6 +122,7 @@ class Emitter:
     def __init__(self) -> None:
         self.lines: list[str | Phi | Access] = []
         self.label = "start"
+        self.placed = 0  # where the current block begins in ``lines``
         self.count = 0
         self.group: int | None = None  # accesses emitted now belong to a loop whose iterations are independent
         self.metadata: list[str] = []
@@ -154,6 +155,7 @@ class Emitter:
     def place(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self.label = label
+        self.placed = len(self.lines)
 
     def br(self, label: str) -> None:
         self.lines.append(f"  br label %{label}")

@@ -75,7 +75,11 @@ def _take(lo: Lowering, result: Value, first: int) -> None:
 
 
 #: scalars that ctypes reads and writes
-_PLAIN = {np.dtype(np.float64): ctypes.c_double, np.dtype(np.int64): ctypes.c_int64, np.dtype(np.bool_): ctypes.c_bool}
+_PLAIN: dict[np.dtype, Any] = {
+    np.dtype(np.float64): ctypes.c_double,
+    np.dtype(np.int64): ctypes.c_int64,
+    np.dtype(np.bool_): ctypes.c_bool,
+}
 
 
 def python_side(site: HostSite, run: runtime.Runtime) -> runtime.HostCall:

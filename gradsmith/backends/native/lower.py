@@ -29,6 +29,9 @@ from gradsmith.ir.types import ArrayType, Type
 T = TypeVar("T")
 
 
+#: instructions after which a basic block is cut
+LONG_BLOCK = 400
+
 #: added to the codes of the checked version, which may run while another thread still runs the fast one
 CHECKED = 1 << 20
 
@@ -134,6 +137,7 @@ class Lowering:
         self.input_scope = Scope()
         self.slot_scope = Scope()
         self.element_scope = Scope()  # arrays inside sequences
+        self.cuts = False
         self.interleave = False  # whether several accumulators pay: sums of cheap elements
         self.has_loops = False
         self.uses_context = False
@@ -474,6 +478,7 @@ class Lowering:
             for position, unit in enumerate(self.plan.units):
                 self.position = position
                 self._unit(unit)
+                self._cut()
             self.position = self.plan.end
             out = finish()
             for root in self.owned.values():
@@ -482,6 +487,14 @@ class Lowering:
             self.env[value] = array
         self.owned, self.plan, self.position, self._undo = saved
         return out
+
+    def _cut(self) -> None:
+        """End a very long basic block (LLVM's time grows faster than its length) by a test that LLVM cannot decide."""
+        em = self.em
+        if len(em.lines) - em.placed > LONG_BLOCK:
+            self.cuts = True
+            zero = em.ins("load volatile i64, ptr @cut")
+            self.require(em.ins(f"icmp eq i64 {zero}, 0"), "deopt")
 
     def _unit(self, unit: Unit) -> None:
         self.lower_unit(self, unit)

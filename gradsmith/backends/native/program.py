@@ -96,7 +96,8 @@ def module_text(lo: Lowering, body: str, name: str, redirect: str) -> str:
     entry_text = entry.Entry(lo, name, redirect).text()
     text = body + entry_text
     declarations = [*sorted(_INTRINSICS | lo.scalars.intrinsics), *lo.declared.values(), lo.functions.text()]
-    return "\n".join([runtime.DECLARATIONS, entry.DECLARATIONS, *declarations, f"@{redirect} = global ptr null", text])
+    declarations += [f"@{redirect} = global ptr null", *(["@cut = internal global i64 0"] if lo.cuts else [])]
+    return "\n".join([runtime.DECLARATIONS, entry.DECLARATIONS, *declarations, text])
 
 
 class Version:
