@@ -16,6 +16,7 @@ import numpy as np
 
 from gradsmith.ir.types import Type
 
+
 @dataclass(frozen=True, eq=False)
 class Effect:
     """What an ``effect`` operation runs: ``run(*operands)`` gives the sequence of its results, which have ``types``.
