@@ -18,12 +18,13 @@ from gradsmith.frontend import catching, indexing, recording
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth
+from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth, share
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Input, Output, Program, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.forward import jvp, jvps
+from gradsmith.transforms.removable import see_through
 from gradsmith.transforms.reverse import vjp
 from gradsmith.transforms.simplify import simplify
 
@@ -123,6 +124,7 @@ class Sub:
         self.args = [st.as_value(x) for x in leaves]
         params = [Value(v.type, v.name) for v in self.args]
         stand_ins = [stand_in(p, x) for p, x in zip(params, leaves, strict=True)]
+        share([x for x, (n, _) in zip(stand_ins, chosen.chosen, strict=True) if not tree.is_leaf(chosen.trees[n][1])])
         self.inputs = []
         for param, arg in zip(params, self.args, strict=True):
             stage.data.add(param)
@@ -142,13 +144,15 @@ class Sub:
             catching.carry_guard(stage, block, self.args)
             raise
         stage.heap.rollback(mark)  # a derivative leaves its arguments as they are
+        see_through(block, params)
         self.block = simplified(block, self.inputs)
 
     def _call(self, f: Any, chosen: Leaves, stand_ins: list[Any]) -> Any:
         stage = self.stage
-        point, birth = stage.checkpoint(), next_birth()
+        point, birth, loses = stage.checkpoint(), next_birth(), stage.loses_writes
         args, kwargs = chosen.replaced(stand_ins)
         result = enter(stage, f, args, kwargs)
+        stage.loses_writes = loses  # a derivative leaves its arguments as they are
         if not any(slot.kind == "cell" and slot.owner.birth < birth for slot in stage.heap.written(point[1])):
             return result
         stage.writes_arguments = True

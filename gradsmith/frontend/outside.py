@@ -126,7 +126,7 @@ def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str
 
 def note_root(stage: Stage, f: Any) -> None:
     """The function that is differentiated brings its objects along; their attributes are read again at each call."""
-    if not isinstance(f, _PLAIN):
+    if not isinstance(f, _PLAIN) and not stage.heap.birth(f):
         stage.origins.setdefault(id(f), (f, lambda: f, getattr(f, "__name__", type(f).__name__)))
 
 
@@ -164,6 +164,8 @@ def lift_attribute(stage: Stage, owner: Any, name: str, found: Any) -> Any:
             stage.assume(lambda: _class_function(cls, name), found.__func__, name)
         return found
     if isinstance(found, types.MethodType | types.BuiltinFunctionType) or isinstance(found, Symbolic | Maybe):
+        return found
+    if cls is owner and stage.heap.birth(cls):
         return found
     if cls is owner and not is_library(cls.__module__):
         return lift(stage, found, lambda: getattr(owner, name), f"{cls.__name__}.{name}", (id(owner), name))
