@@ -50,8 +50,8 @@ class Captured(derive.Sub):
         self.stage = stage
         if stage.engine == "tape":
             raise UnsupportedCode(
-                "wrt on a tape: what Python reads from closures, globals and attributes is constant there; pass it as an "
-                "argument"
+                "wrt on a tape: what Python reads from closures, globals and attributes is constant there; "
+                "pass it as an argument"
             )
         every, self.outer_structure = wanted.leaves()
         self.count = len(every)

@@ -97,7 +97,7 @@ def _types(op: Op) -> None:
 
 
 def _call(op: Op, results: list[Type]) -> None:
-    args = [a.type for a in op.args]
+    args: list[Type] = [a.type for a in op.args]
     own = results[: len(results) - op.attrs.get("residuals", 0)]
     primals = [r.type for r in op.regions[op.attrs.get("forward", 0)].results]
     inexact = [t for t in own if t.inexact]
