@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from gradsmith.frontend.calls import enter
 from gradsmith.frontend.outside import note_root
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import contains_symbolic
+from gradsmith.parallel import Splitter
 
 ArgNums = int | str | Sequence[int | str]
 _NOT_GIVEN: Any = object()
@@ -380,8 +382,35 @@ def hvp(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto")
     return Compiled(f, "hvp", emit, backend, engine)
 
 
+class _Mapped(Compiled):
+    """A function made by :func:`vmap`, whose rows may be shared between threads."""
+
+    def __init__(self, f: Callable[..., Any], emit: Callable[..., Any], backend: str, engine: str, splitter: Splitter):
+        super().__init__(f, "vmap", emit, backend, engine)
+        self._splitter = splitter
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            return super().__call__(*args, **kwargs)
+        result = self._splitter.call(super().__call__, args)
+        if result is not NotImplemented:
+            return result
+        start, before = time.perf_counter(), self._cache.latest
+        result = super().__call__(*args)
+        s = self._cache.latest
+        if s is before and s is not None and s.shareable:  # nothing was compiled
+            self._splitter.note(args, result, time.perf_counter() - start)
+        return result
+
+
 def vmap(
-    f: Callable[..., Any], in_axes: int | None | Sequence[int | None] = 0, out_axes: int = 0, *, backend: str = "native", engine: str = "auto"
+    f: Callable[..., Any],
+    in_axes: int | None | Sequence[int | None] = 0,
+    out_axes: int = 0,
+    *,
+    parallel: bool | None = None,
+    backend: str = "native",
+    engine: str = "auto",
 ) -> Compiled:
     """``f`` applied to every entry along an axis of its arguments, as one compiled loop.
 
@@ -389,6 +418,9 @@ def vmap(
         f: a function of one entry: of numbers and arrays with one dimension less than what is passed.
         in_axes: the axis of every argument to map over, or one for each; None passes an argument whole.
         out_axes: where the results are stacked.
+        parallel: share the rows between the processor's cores. None: when earlier calls with these shapes took so long
+            that it pays. Rows are shared along first axes (``in_axes`` 0 or None, ``out_axes`` 0) by native code that has
+            no effects; the results are the same to the last bit.
 
     Returns:
         A callable; per-example gradients are ``vmap(grad(loss), (None, 0, 0))(params, xs, ys)``.
@@ -408,7 +440,9 @@ def vmap(
             raise TypeError(f"vmap: in_axes has {len(axes)} entries, but the call has {len(args)} arguments")
         return batch.vmap(stage, f, args, axes, out_axes)
 
-    return Compiled(f, "vmap", emit, backend, engine)
+    if parallel is False or out_axes != 0:
+        return Compiled(f, "vmap", emit, backend, engine)
+    return _Mapped(f, emit, backend, engine, Splitter(in_axes, always=bool(parallel)))
 
 
 def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native", engine: str = "auto") -> tuple[Any, Any]:

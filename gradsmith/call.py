@@ -28,7 +28,7 @@ from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
-from gradsmith.frontend.values import Array, Cell, Scalar, Text
+from gradsmith.frontend.values import Array, Cell, NotSpecialised, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.results import Places, Result
 from gradsmith.transforms.expand import expand
@@ -134,6 +134,12 @@ class Specialisation:
             found = self._write_back(found, leaves)
         return places.complete(found if len(places.arrays) != 1 else (found,))
 
+    @property
+    def shareable(self) -> bool:
+        """Whether several threads gain by running it: native code that does nothing but compute."""
+        native_code = type(self.entry) is types.BuiltinFunctionType
+        return native_code and not (self.writes or self.effects or self.recorded)
+
     def _filled(self, places: Places, values: list[Any]) -> Any:
         """What the entry returns; native code writes into the places that fit."""
         if type(self.entry) is not types.BuiltinFunctionType:
@@ -174,6 +180,7 @@ class Cache:
         self.backend = backend
         self.engine = engine  # who reads the function; "auto" becomes "tape" when the source cannot be used
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
+        self.latest: Specialisation | None = None  # the last one that was compiled
         self.by_form: Callable[..., Any] | None = None  # tried next: by the structure of the last call, without walking it
         self._found: dict[Any, list[Specialisation]] = {}
         self._lock = threading.RLock()
@@ -274,6 +281,7 @@ class Cache:
         structure: tree.Tree,
     ) -> None:
         self.fast = self.by_form = None
+        self.latest = s
         if s.writes or s.effects or s.compares:
             return
         self.by_form = _by_form(s, leaves, structure)
@@ -306,7 +314,13 @@ class Cache:
         self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False
     ) -> Specialisation:
         begin = time.perf_counter()
-        staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful)
+        try:
+            staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful)
+        except NotSpecialised as reason:
+            try:
+                staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful, True)
+            except (GradsmithError, JoinFailure, NeedConcrete):
+                raise reason from None
         stage, block, captures = staged.stage, staged.block, staged.stage.captures
         block.params += [c.value for c in captures]
         inputs = staged.inputs + [Input(c.kind, _units(c.read()), c.value.name) for c in captures]
@@ -363,10 +377,14 @@ def stage_call(
     parameters: Sequence[str] = (),
     defined_at: Location | None = None,
     careful: bool = False,
+    specialising: bool = False,
 ) -> Staged:
-    """Stage a call with these leaves of its arguments. ``careful``: what a ``try`` handles is tried out with them."""
+    """Stage a call with these leaves of its arguments. ``careful``: what a ``try`` handles is tried out with them.
+
+    ``specialising``: branches and loops are specialised on and unrolled wherever that makes more code possible.
+    """
     stage = Stage()
-    stage.engine, stage.careful = engine, careful
+    stage.engine, stage.careful, stage.specialising = engine, careful, specialising
     with deep_recursion(), stage:
         stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
         args, kwargs = tree.unflatten(structure, stand_ins)
@@ -384,6 +402,11 @@ def stage_call(
         if any(isinstance(x, Text) for x in out_leaves):
             stage.heap.rollback(0)
             raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
+        if stage.loses_writes:
+            stage.heap.rollback(0)
+            raise UnsupportedCode(
+                "writing into an array that is an argument on some paths only, so that it is open whether to change the caller's"
+            )
         symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
         block = stage.builder.block
         written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
