@@ -86,9 +86,10 @@ def _types(op: Op) -> None:
         return
     bounds = 3 if op.name == "for" else 0
     carried = [a.type for a in op.args[bounds:]]
+    index: list[Type] = [I64] if bounds else []
     _equal(op, "bounds", [a.type for a in op.args[:bounds]], [I64] * bounds)
     body = op.regions[-1]
-    _equal(op, "body parameters", [p.type for p in body.params], ([I64] if bounds else []) + carried)
+    _equal(op, "body parameters", [p.type for p in body.params], index + carried)
     _equal(op, "body results", [r.type for r in body.results], carried)
     _equal(op, "results", results, carried)
     if op.name == "while":
