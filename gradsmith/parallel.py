@@ -73,8 +73,8 @@ class _Outcome:
 class Splitter:
     """Decides whether a call is shared between threads, and does it.
 
-    ``always``: also when the work is small. Every call with new shapes is first run by one thread, to see what it returns
-    and how long it takes.
+    ``always``: also when the work is small. Every call with new shapes is first run by one thread, to see what it
+    returns and how long it takes.
     """
 
     def __init__(self, axes: int | None | Sequence[int | None], always: bool):
