@@ -1,8 +1,9 @@
 """`python -m benchmarks.training`: a model of nested objects trained for 100 steps, beside PyTorch and JAX.
 
-Three dense layers 100–64–64–10, each an object with two arrays, minibatches of 64, float64, one thread, plain gradient descent.
-gradsmith: `gs.value_and_grad(loss)(model, x, y)` and `gs.tree_map` for the update. PyTorch: eager, updates in place. JAX: the
-whole step in one `jit`, everything on the device. All start from the same parameters and must end with the same.
+Three dense layers 100–64–64–10, each an object with two arrays, minibatches of 64, float64, one thread, plain gradient
+descent. gradsmith: `gs.value_and_grad(loss)(model, x, y)` and `gs.tree_map` for the update. PyTorch: eager, updates in
+place. JAX: the whole step in one `jit`, everything on the device. All start from the same parameters and must end with
+the same.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Compiled:
         alone, and a division by zero is NumPy's.
 
         >>> import gradsmith as gs
-        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS
+        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
         import numpy as np
         ...
         def grad_lambda(x):

@@ -1,7 +1,7 @@
-"""Generated code for values of a known structure: takes them apart and puts them together without walking the structure.
+"""Generated code for values of a known structure: takes them apart and puts them together without walking them.
 
-``optree`` finds out what the structure of a value is; most calls have the structure of the call before. For a structure seen
-before, a *form* is a few lines of Python made for it alone:
+``optree`` finds out what the structure of a value is; most calls have the structure of the call before. For a structure
+seen before, a *form* is a few lines of Python made for it alone:
 
     def read(x):                          def make(a0, a1):
         if type(x) is not Layer:              new = object.__new__(Layer)

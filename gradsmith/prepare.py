@@ -12,8 +12,8 @@ class Prepared:
     """A compiled function with the arrays that its results are written to, made by :func:`prepare`.
 
     Calls take arguments of the same structure, types and shapes as those it was prepared with. **The arrays in a result
-    belong to the prepared call: the next call writes into them.** Copy what has to last. One object serves one thread at a
-    time; prepare one for each thread.
+    belong to the prepared call: the next call writes into them.** Copy what has to last. One object serves one thread
+    at a time; prepare one for each thread.
     """
 
     def __init__(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]):
@@ -36,11 +36,11 @@ def prepare(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Prepared:
     """Compile a call and allocate its results, for calling it often.
 
     Args:
-        f: a function made by :func:`grad`, :func:`value_and_grad` … , or a plain function, which is compiled as by :func:`jit`.
+        f: a function made by :func:`grad`, :func:`value_and_grad` …, or a plain function, compiled as by :func:`jit`.
         *args: arguments of a call. They are left as they are.
 
     Returns:
-        A :class:`Prepared` call: takes arguments like ``args`` and returns the result, whose arrays are the same in every call.
+        A :class:`Prepared` call: it takes arguments like ``args``; the arrays in its result are the same in every call.
 
     >>> import numpy as np
     >>> import gradsmith as gs

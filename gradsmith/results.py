@@ -1,4 +1,4 @@
-"""What a call returns: how the user's result is made of what a compiled Program returns, and results in given arrays."""
+"""What a call returns: the user's result, made of what a compiled Program returns, and results in given arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gradsmith import forms, tree
 
 
 class Result:
-    """The result of a call: ``structure`` with the Program's results for the leaves ``symbolic``, fixed objects elsewhere."""
+    """The result of a call: ``structure`` with the Program's results as the leaves ``symbolic``, and fixed objects."""
 
     def __init__(self, leaves: Sequence[Any], structure: tree.Tree, symbolic: Sequence[int]):
         self.structure = structure

@@ -47,9 +47,7 @@ def _unrolled(
     return tree.unflatten(out_structure, [fresh(_moved_axis(stacked(c), out_axis)) for c in zip(*rows, strict=True)])
 
 
-def _looped(
-    stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int
-) -> Any:
+def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int) -> Any:
     def entry(k: int, axis: int, i: Value) -> Value:
         spec: list[Any] = [":"] * leaves[k].ndim
         spec[axis] = "i"
@@ -66,11 +64,16 @@ def _looped(
         out_leaves, out_structure = tree.flatten(result)
         block.results = [st.as_value(x) for x in out_leaves]
     stage.heap.rollback(mark)
-    start = [ir.full(0, [length, *dims], y.dtype) for dims, y in zip(_result_dims(stage, block, arrays, entry), block.results, strict=True)]
+    start = [
+        ir.full(0, [length, *dims], y.dtype)
+        for dims, y in zip(_result_dims(stage, block, arrays, entry), block.results, strict=True)
+    ]
     index, carried = Value(ir.I64, "i"), [Value(s.type, "out") for s in start]
     with stage.builder.region([index, *carried]) as body:
         ys = stage.builder.inline(block, [entry(k, axis, index) for k, axis in arrays])
-        body.results = [ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)]
+        body.results = [
+            ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)
+        ]
     loop = stage.builder.emit_control("for", [ir.i64(0), length, ir.i64(1), *start], [body])
     return tree.unflatten(out_structure, [fresh(_moved_axis(r, out_axis)) for r in loop.results])
 
@@ -96,7 +99,13 @@ def _common_length(stage: Stage, arrays: Sequence[tuple[Value, int]]) -> Value:
     lengths = [ir.shape(value)[axis] for value, axis in arrays]
     for other in lengths[1:]:
         same = Scalar(ir.elementwise("eq", other, lengths[0]), weak=True)
-        stage.check(same, ValueError, "vmap over axes of different lengths {} and {}", Scalar(lengths[0], True), Scalar(other, True))
+        stage.check(
+            same,
+            ValueError,
+            "vmap over axes of different lengths {} and {}",
+            Scalar(lengths[0], True),
+            Scalar(other, True),
+        )
     return lengths[0]
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import itertools
 import operator
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, objects, records, yielding
+from gradsmith.frontend import arithmetic, iterables, managers, objects, records, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
@@ -24,6 +24,7 @@ from gradsmith.frontend.values import (
     Cell,
     Grown,
     Maybe,
+    NotSpecialised,
     Scalar,
     Symbolic,
     Text,
@@ -325,16 +326,6 @@ def _range(stage: Stage, *args: Any) -> Any:
     return range(*args)
 
 
-@_staged(itertools.count)
-def _count(stage: Stage, start: Any = 0, step: Any = 1) -> Any:
-    if dtype_of(start).kind in "iu" and dtype_of(step).kind in "iu":
-        end = objects.binary(stage, "*", step, 1 << 60)
-        return iterables.Once(lambda: iterables.Range(start, objects.binary(stage, "+", start, end), step))
-    if contains_symbolic((start, step)):
-        raise UnsupportedCode("itertools.count of numbers known only at run time that are no integers")
-    return iterables.Once(lambda: iterables.Pulled(itertools.count(start, step)))
-
-
 @_staged(zip)
 def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
     fresh = [k for k, x in enumerate(xs) if _runs(x)]
@@ -509,11 +500,30 @@ def _sorted(stage: Stage, xs: Any, key: Any = None, reverse: Any = False) -> Any
         order = sorted(range(len(items)), key=lambda k: keys[k], reverse=stage.concrete(reverse))
         return stage.heap.born([items[k] for k in order])
     if key is not None or not all(map(is_number, items)):
-        raise UnsupportedCode("sorted() by run-time keys; use np.argsort")
+        return stage.heap.born([items[k] for k in _order(stage, keys, bool(stage.concrete(reverse)))])
     ordered = objects.call_catalogue(np.sort, fresh(st.as_value(items)))
     weak = all(map(is_weak, items))
     out = [Scalar(objects.getitem(stage, ordered, k).value, weak) for k in range(len(items))]
     return stage.heap.born(out[::-1] if stage.concrete(reverse) else out)
+
+
+def _order(stage: Stage, keys: list[Any], descending: bool) -> list[int]:
+    """The stable order of run-time keys in this call, specialised on by guards between neighbours."""
+
+    def less(i: int, j: int) -> Any:
+        first, second = (keys[j], keys[i]) if descending else (keys[i], keys[j])
+        return objects.truth(stage, objects.compare(stage, "<", first, second))
+
+    def known(t: Any) -> bool:
+        return bool(stage.peek(t.value)) if isinstance(t, Scalar) else t
+
+    def compared(i: int, j: int) -> int:
+        return -1 if known(less(i, j)) else int(known(less(j, i)))
+
+    order = sorted(range(len(keys)), key=functools.cmp_to_key(compared))
+    for i, j in zip(order, order[1:], strict=False):
+        stage.concrete(less(j, i) if i < j else less(i, j))
+    return order
 
 
 @_staged(slice)
@@ -560,6 +570,7 @@ def deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
     return copied(x)
 
 
+_BUILTINS[contextlib._GeneratorContextManager] = managers.manage
 _BUILTINS[dataclasses.replace] = records.replace
 _BUILTINS[dataclasses.asdict] = records.as_dict
 _BUILTINS[dataclasses.astuple] = records.as_tuple
@@ -629,7 +640,7 @@ def _list_method(stage: Stage, x: list[Any], name: str, args: list[Any], kwargs:
     if name == "copy" and grown:
         return stage.heap.born(list(x))
     if grown:
-        raise UnsupportedCode(f"list.{name} on a list that grew in a loop; make an array of it first")
+        raise NotSpecialised(f"list.{name} on a list that grew in a loop; make an array of it first")
     if name == "sort":
         stage.heap.write(Slot("list", x), list(_sorted(stage, x, **kwargs)))
         return None
@@ -679,7 +690,7 @@ def _dict_method(stage: Stage, x: dict[Any, Any], name: str, args: list[Any], kw
     if name not in _DICT_MUTATORS:
         result = getattr(x, name)(*args, **kwargs)
         if name == "get" and type(result) is Maybe:
-            raise UnsupportedCode("reading a dict entry that only some run-time paths set")
+            return objects.either(stage, result, args[1] if len(args) > 1 else None)
         return stage.heap.born(result) if isinstance(result, dict) else result
     after = dict(x)
     result = getattr(after, name)(*args, **kwargs)

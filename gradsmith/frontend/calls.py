@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import inspect
 import itertools
 import operator
 import random
@@ -17,13 +16,25 @@ import numpy as np
 
 from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import builtins as staged_builtins
-from gradsmith.frontend import catalogue, iterables, effects, objects, outside, records, randomness, rules, yielding
-from gradsmith.frontend.flow import FALL, JUMP, RETURN, RETURNED
+from gradsmith.frontend import (
+    catalogue,
+    effects,
+    iterables,
+    managers,
+    objects,
+    outside,
+    randomness,
+    records,
+    rules,
+    yielding,
+)
+from gradsmith.frontend.aliases import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import FUNCTIONS, Code, Frame, StagedFunction, compiled
+from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.loops import MAX_REGIONS
 from gradsmith.frontend.outside import is_library, lift
 from gradsmith.frontend.stage import Stage, current, static
-from gradsmith.frontend.values import Array, Maybe, Scalar, Text, contains_symbolic
+from gradsmith.frontend.values import Array, Maybe, Scalar, Text, contains_symbolic, share
 
 MAX_DEPTH = 900
 MAX_CALLS = 200_000
@@ -114,7 +125,7 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         return _call_function(stage, f, args, kwargs)
     if isinstance(f, type):
         return _instantiate(stage, f, args, kwargs)
-    if isinstance(getattr(type(f), "__call__", None), FUNCTIONS):
+    if isinstance(getattr(type(f), "__call__", None), FUNCTIONS):  # noqa: B004
         return call(stage, type(f).__call__, [f, *args], kwargs)
     return _native(stage, f, args, kwargs)
 
@@ -135,13 +146,15 @@ def _call_function(stage: Stage, f: types.FunctionType, args: Sequence[Any], kwa
         from gradsmith.frontend import recording
 
         return recording.run(stage, f, args, kwargs)
+    if f.__code__ is managers.HELPER and not is_library(getattr(f.__wrapped__, "__module__", "")):  # type: ignore[attr-defined]
+        return call_source(stage, f, args, kwargs)
     if (method := records.generated(f, args)) is not None:
         return method(stage, *args, **kwargs)
     symbolic = contains_symbolic([f, *args, *kwargs.values()])
     if not symbolic and (is_library(module) or _installed(f)):
         return _native(stage, f, args, kwargs)
     if _closed(module):
-        if module.split(".")[0] in ("copy", "warnings", "dataclasses"):
+        if module.split(".")[0] in ("copy", "warnings", "dataclasses", "abc"):
             return _native(stage, f, args, kwargs)
         raise missing_rule(f)
     return call_source(stage, f, args, kwargs)
@@ -172,7 +185,7 @@ def _installed(f: types.FunctionType) -> bool:
 
 
 #: modules whose Python source is not entered: it leads into compiled code, and loses dependence on the way
-_CLOSED = ("numpy", "scipy.linalg", "scipy.fft", "scipy.special", "scipy.spatial.distance", "warnings", "logging", "copy", "dataclasses")
+_CLOSED = ("numpy", "scipy.linalg", "scipy.fft", "scipy.special", "scipy.spatial.distance", "warnings", "logging", "copy", "dataclasses", "abc")
 
 
 def _closed(module: str) -> bool:
@@ -190,9 +203,12 @@ def missing_rule(f: Any) -> MissingRule:
 
 
 def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    own = cls in managers.REPLACED
+    cls = managers.REPLACED.get(cls, cls)
     init = getattr(cls, "__init__", None)
-    if isinstance(init, FUNCTIONS) and not is_library(cls.__module__) and type(cls).__call__ is type.__call__:
+    if isinstance(init, FUNCTIONS) and (own or not is_library(cls.__module__)) and type(cls).__call__ is type.__call__:
         new = cls.__new__
+        instance: Any
         if new is object.__new__:
             instance = object.__new__(cls)
         elif issubclass(cls, BaseException) and not isinstance(new, FUNCTIONS):
@@ -213,11 +229,12 @@ def _holds_only(cls: type) -> bool:
     return (
         hasattr(cls, "_fields")
         or cls.__module__ in ("itertools", "collections", "functools", "types")
+        or cls in (property, staticmethod, classmethod)
         or issubclass(cls, types.MethodType | functools.partial | itertools.chain | collections.deque | np.vectorize)
     )
 
 
-_PASS_THROUGH = frozenset({"optree", "itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
+_PASS_THROUGH = frozenset({"abc", "optree", "itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
 
 
 #: modules and classes whose functions give something else at each call
@@ -261,6 +278,8 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     module = getattr(f, "__module__", None) or getattr(type(getattr(f, "__self__", None)), "__module__", "") or ""
     if isinstance(f, type) and issubclass(f, BaseException):
         return f(*args, **kwargs)
+    if isinstance(getattr(f, "__self__", None), property):
+        return f(*args, **kwargs)
     if isinstance(f, types.MethodWrapperType) and (f.__name__ == "__get__" or isinstance(f.__self__, BaseException)):
         return f(*args, **kwargs)
     if contains_symbolic([*args, *kwargs.values()]):
@@ -269,6 +288,7 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
             args, kwargs = constant
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
+    share([*args, *kwargs.values()])
     result = f(*args, **kwargs)
     if isinstance(result, (*_CONTAINERS, *_GENERATORS)):
         stage.heap.born(result)
@@ -361,12 +381,31 @@ def _run(
     if code.is_generator:
         return yielding.Generated(frame, code)
     frames, loc = len(stage.frames), stage.builder.loc
+    frame.code, frame.functions = code, tuple(map(_code_of, args))
+    _check_recursion(stage, frame)
     frame.vars[JUMP] = FALL
     stage.frames.append(frame)
     result = code.body(frame)
     del stage.frames[frames:]
     stage.builder.loc = loc
     return result if code.is_lambda else _returned(frame)
+
+
+def _check_recursion(stage: Stage, frame: Frame) -> None:
+    """Refuse to go on under a run-time condition when the call recurs: the condition must be specialised on."""
+    same = [f for f in stage.frames if f.code is frame.code and f.functions == frame.functions]
+    if len(same) >= _RECURSIONS and stage.depth > same[-1].depth:
+        raise JoinFailure(f"a recursion of {frame.function!r} under a run-time condition")
+
+
+_RECURSIONS = 2  # calls of a function inside one another that are staged for both sides of a condition
+
+
+def _code_of(x: Any) -> Any:
+    """What tells functions among the arguments of a call apart: an integral of an integral is no recursion."""
+    if isinstance(x, StagedFunction):
+        return x.code
+    return getattr(getattr(x, "__func__", x), "__code__", None) if callable(x) else None
 
 
 def _returned(frame: Frame) -> Any:

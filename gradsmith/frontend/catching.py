@@ -1,8 +1,9 @@
 """Exceptions as control flow: which way a ``try`` of the user's goes is specialised on.
 
-A function is staged as if nothing that a ``try`` handles were raised. Should it be raised when the Program runs, the call is staged
-anew, *carefully*: whatever may raise inside the ``try`` is computed for the arguments of the call, and what raises does so while
-staging, with a guard that it does. What raises inside a branch or loop makes the stager specialise the branch, or unroll the loop.
+A function is staged as if nothing that a ``try`` handles were raised. Should it be raised when the Program runs, the
+call is staged anew, *carefully*: whatever may raise inside the ``try`` is computed for the arguments of the call, and
+what raises does so while staging, with a guard that it does. What raises inside a branch or loop makes the stager
+specialise the branch, or unroll the loop.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ def handler(stage: Stage, kind: type[BaseException]) -> Catch | None:
     return next((c for c in reversed(stage.catching) if issubclass(kind, c.kinds)), None)
 
 
-def check(stage: Stage, catch: Catch, condition: Value, error: type[Exception], message: str, args: Sequence[Value]) -> None:
+def check(
+    stage: Stage, catch: Catch, condition: Value, error: type[Exception], message: str, args: Sequence[Value]
+) -> None:
     """A check inside a ``try`` that handles its error."""
     if stage.careful and catch.depth == stage.depth and not stage.peek(condition):
         stage.builder.emit("guard", [ir.not_(condition)])

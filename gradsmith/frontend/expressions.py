@@ -7,14 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from gradsmith.errors import UnsupportedCode
+from gradsmith.errors import UnsupportedCode, add_location
 from gradsmith.frontend import calls, flow, objects, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
 from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_assigned, load_global, outer_slot
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.liveness import Names
-from gradsmith.frontend.values import Maybe, Scalar, Symbolic
+from gradsmith.frontend.values import Maybe, Scalar, Symbolic, share
 
 Expr = Callable[[Frame], Any]
 
@@ -28,8 +28,6 @@ def compile_expr(node: ast.expr, scope: Scope) -> Expr:
 
 
 def unsupported(node: ast.AST, scope: Scope, what: str) -> Exception:
-    from gradsmith.errors import UnsupportedCode, add_location
-
     error = UnsupportedCode(f"{what} cannot be staged")
     add_location(error, scope.location(node))
     return error
@@ -301,7 +299,8 @@ def _namedexpr(node: ast.NamedExpr, scope: Scope) -> Expr:
 # ---- containers -----------------------------------------------------------------------------------------------------
 
 
-def _elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any]]:
+def elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any]]:
+    """A closure that gives the values of a list of expressions, starred ones spread."""
     parts = [(isinstance(n, ast.Starred), compile_expr(n.value if isinstance(n, ast.Starred) else n, scope)) for n in nodes]
 
     def run(frame: Frame) -> list[Any]:
@@ -318,18 +317,18 @@ def _elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any
 
 
 def _tuple(node: ast.Tuple, scope: Scope) -> Expr:
-    elements = _elements(node.elts, scope)
-    return lambda frame: tuple(elements(frame))
+    parts = elements(node.elts, scope)
+    return lambda frame: tuple(parts(frame))
 
 
 def _list(node: ast.List, scope: Scope) -> Expr:
-    elements = _elements(node.elts, scope)
-    return lambda frame: frame.stage.heap.born(elements(frame))
+    parts = elements(node.elts, scope)
+    return lambda frame: frame.stage.heap.born(parts(frame))
 
 
 def _set(node: ast.Set, scope: Scope) -> Expr:
-    elements = _elements(node.elts, scope)
-    return lambda frame: frame.stage.heap.born({st.static(x) for x in elements(frame)})
+    parts = elements(node.elts, scope)
+    return lambda frame: frame.stage.heap.born({st.static(x) for x in parts(frame)})
 
 
 def _dict(node: ast.Dict, scope: Scope) -> Expr:
@@ -376,7 +375,7 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Expr:
 
 def _call(node: ast.Call, scope: Scope) -> Expr:
     function = compile_expr(node.func, scope)
-    positional = _elements(node.args, scope)
+    positional = elements(node.args, scope)
     keywords = [(k.arg, compile_expr(k.value, scope)) for k in node.keywords]
     loc = scope.location(node)
     zero_argument_super = isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args
@@ -408,7 +407,9 @@ def make_function(code: Code, defaults: Callable[[Frame], list[Any]], kwdefaults
     """A closure that makes the function object of a ``def`` or ``lambda`` inside staged code."""
 
     def run(frame: Frame) -> Any:
-        return StagedFunction(code, frame, defaults(frame), {name: value(frame) for name, value in kwdefaults})
+        own, named = defaults(frame), {name: value(frame) for name, value in kwdefaults}
+        share([*own, *named.values()])
+        return StagedFunction(code, frame, own, named)
 
     return run
 
@@ -418,7 +419,7 @@ def function_maker(node: ast.FunctionDef | ast.Lambda, scope: Scope) -> Expr:
 
     name = node.name if isinstance(node, ast.FunctionDef) else "<lambda>"
     code = compile_function(node, scope, scope.filename, f"{scope.function}.{name}", scope.quiet)
-    defaults = _elements(node.args.defaults, scope)
+    defaults = elements(node.args.defaults, scope)
     kwdefaults = [
         (a.arg, compile_expr(d, scope)) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if d
     ]

@@ -6,7 +6,7 @@ joined after a branch, and carried by a loop. Loops are staged again until the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,34 @@ import numpy as np
 from gradsmith.errors import GradsmithError
 from gradsmith.frontend import catching, iterables
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.aliases import (
+    AMBIGUOUS,
+    BREAK,
+    CONTINUE,
+    FALL,
+    JUMP,
+    References,
+    containers_in,
+    parts_ways,
+    snapshot,
+)
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, dtype_of, is_number, is_weak, next_birth
+from gradsmith.frontend.values import (
+    Array,
+    Cell,
+    Scalar,
+    arrays_in,
+    dtype_of,
+    is_number,
+    is_weak,
+    next_birth,
+)
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Value
 from gradsmith.ir.types import I64, ArrayType
-
-JUMP, RETURN = "%jump", "%return"
-FALL, BREAK, CONTINUE, RETURNED = 0, 1, 2, 3
-AMBIGUOUS = (
-    "writing into an array that may be one of two arrays, depending on a run-time condition or the loop iteration; make the "
-    "names refer to different arrays with .copy(), or write before they meet"
-)
 
 
 class Endless(JoinFailure):
@@ -50,26 +63,27 @@ INTERNAL = (
 
 
 class _Branch:
-    def __init__(self, block: Block, writes: dict[Slot, Any], result: Any, dead: bool):
+    def __init__(self, block: Block, writes: dict[Slot, Any], result: Any, dead: bool, names: References):
         self.block = block
         self.writes = writes
         self.result = result
         self.dead = dead
+        self.names = names  # at its end
 
     def get(self, slot: Slot) -> Any:
         return self.writes[slot] if slot in self.writes else slot.get()
 
 
-def _stage_branch(stage: Stage, body: Callable[[], Any], birth: int) -> _Branch:
+def _stage_branch(stage: Stage, body: Callable[[], Any], birth: int, wanted: Callable[[Slot], bool]) -> _Branch:
     mark = stage.heap.mark()
     with stage.region() as block:
         result, dead = conditional(stage, body)
-    writes = stage.heap.written(mark)
+    writes, names = stage.heap.written(mark), References(stage, wanted, result)
     stage.heap.rollback(mark)
     for slot, value in writes.items():
         if stage.heap.birth(slot.owner) >= birth:  # made in the branch: the other one does not know it
             slot.put(value)
-    return _Branch(block, writes, result, dead)
+    return _Branch(block, writes, result, dead, names)
 
 
 def errors_of(op: Op) -> list[type[Exception]]:
@@ -127,7 +141,7 @@ def branch(
     """
     point, birth = stage.checkpoint(), next_birth()
     try:
-        branches = [_stage_branch(stage, side, birth) for side in (then, otherwise)]
+        branches = [_stage_branch(stage, side, birth, wanted) for side in (then, otherwise)]
     except (JoinFailure, st.NeedConcrete):
         stage.restore(point)
         raise
@@ -145,24 +159,34 @@ def branch(
     try:
         joined = [(s, *_join_branches(stage, [b.get(s) for b in branches], s, birth)) for s in slots]
         result, results_found = _join_branches(stage, [b.result for b in branches], None, birth)
+        if stage.specialising and any(_doubtful(found, branches) for found in (*(f for _, _, f in joined), results_found)):
+            raise JoinFailure("an array that may be one of two")
     except JoinFailure:
         stage.restore(point)
         raise
     for b in branches:
+        mark = stage.heap.mark()
+        stage.heap.apply(b.writes.items())
         with stage.reopen(b.block):
             for slot, desc, _ in joined:
                 b.block.results += desc.leaves(b.get(slot))
             b.block.results += result.leaves(b.result)
+        stage.heap.rollback(mark)
     op = stage.builder.emit_control("if", [condition], [b.block for b in branches])
     _settle(stage, point)
     values = iter(op.results)
     for note in notes:
         stage.heap.write(note, AMBIGUOUS)
-    for slot, desc, found in joined:
-        _mark_ambiguous(stage, found, birth)
-        stage.heap.write(slot, desc.rebuild(values, _ambiguity(found, birth)))
-    _mark_ambiguous(stage, results_found, birth)
-    return result.rebuild(values, _ambiguity(results_found, birth))
+    for slot, desc, found in [*joined, (None, result, results_found)]:
+        doubtful = _doubtful(found, branches)
+        for cell in doubtful:
+            if cell.birth < birth:
+                stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
+        new = _rebuilt(desc, values, found, AMBIGUOUS if doubtful else "")
+        if slot is None:
+            return new
+        stage.heap.write(slot, new)
+    raise AssertionError("the result is joined last")
 
 
 def _settle(stage: Stage, point: tuple[int, int]) -> None:
@@ -187,7 +211,7 @@ def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: li
                 last.args[0] = ir.not_(condition) if fails else condition
                 ops.append(last)
                 continue
-            ops[-len(before) :] = []
+            del ops[len(ops) - len(before) :]
         regions = [b.block, Block()] if fails else [Block(), b.block]
         stage.builder.emit_control("if", [condition], regions)
     live = [b for b in branches if not b.dead]
@@ -208,7 +232,7 @@ def _is_note(slot: Slot) -> bool:
 
 def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int) -> tuple[Desc, list[Any]]:
     contents = slot is not None and slot.kind == "list"  # of one list, on both paths
-    if _parts_ways(stage, found[0], found[1], birth, contents):
+    if parts_ways(stage, found[0], found[1], birth, contents):
         raise JoinFailure(f"{slot or 'the result'} holds one of two lists or dicts that can be reached otherwise")
     try:
         return join(found[0], found[1], slot is not None and slot.kind == "list"), found
@@ -216,64 +240,20 @@ def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int
         raise JoinFailure(f"{slot or 'the result'} holds {failure}") from None
 
 
-def _parts_ways(stage: Stage, a: Any, b: Any, birth: int, contents: bool = False) -> bool:
-    """Whether joining two objects would copy a list or dict from before ``birth``, which other names may refer to."""
-    if a is b:
-        return False
-    pair = [x.value if isinstance(x, Maybe) else x for x in (a, b)]
-    if not contents and any(isinstance(x, list | dict) and stage.heap.birth(x) < birth for x in pair):
-        return True
-    if len({type(x) for x in pair}) > 1 or not isinstance(pair[0], list | tuple | dict) or len(pair[0]) != len(pair[1]):
-        return any(stage.heap.birth(c) < birth for x in pair for c in _containers_in(x) if not (contents and c is x))
-    items = [list(x.values()) if isinstance(x, dict) else x for x in pair]
-    return any(_parts_ways(stage, x, y, birth) for x, y in zip(*items, strict=True))
-
-
-def _arrays_in(x: Any) -> Iterable[Array]:
-    if isinstance(x, Array):
-        yield x
-    elif isinstance(x, list | tuple):
-        for y in x:
-            yield from _arrays_in(y)
-    elif isinstance(x, dict):
-        for y in x.values():
-            yield from _arrays_in(y)
-    elif isinstance(x, Maybe):
-        yield from _arrays_in(x.value)
-
-
-def _containers_in(x: Any) -> Iterable[Any]:
-    """The lists and dicts in ``x``."""
-    if isinstance(x, Maybe):
-        yield from _containers_in(x.value)
-    if isinstance(x, list | dict):
-        yield x
-    if isinstance(x, list | tuple | dict):
-        for y in x.values() if isinstance(x, dict) else x:
-            yield from _containers_in(y)
-
-
-def _snapshot(x: Any) -> Any:
-    """``x`` with copies of the lists and dicts in it, which may be changed."""
-    if type(x) in (list, tuple):
-        return type(x)(map(_snapshot, x))
-    return {k: _snapshot(v) for k, v in x.items()} if type(x) is dict else x
-
-
-def _older(found: list[Any], birth: int) -> list[Cell]:
-    """Cells from before ``birth`` that one of two different objects refers to."""
-    if len(found) == 2 and found[0] is found[1]:
+def _doubtful(found: list[Any], branches: list[_Branch]) -> list[Cell]:
+    """Cells that two objects, one of each branch, refer to and another name as well."""
+    if found[0] is found[1]:
         return []
-    return [a.cell for x in found for a in _arrays_in(x) if a.cell.birth < birth]
+    return [a.cell for x, b in zip(found, branches, strict=True) for a in arrays_in(x) if b.names.several(a.cell)]
 
 
-def _ambiguity(found: list[Any], birth: int) -> str:
-    return AMBIGUOUS if _older(found, birth) else ""
-
-
-def _mark_ambiguous(stage: Stage, found: list[Any], birth: int) -> None:
-    for cell in _older(found, birth):
-        stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
+def _rebuilt(desc: Desc, values: Iterator[Value], found: Iterable[Any], ambiguous: str) -> Any:
+    """The object that stands for one of ``found``."""
+    new = desc.rebuild(values, ambiguous)
+    if any(a.cell.outside or a.cell.merged for x in found for a in arrays_in(x)):
+        for array in arrays_in(new):
+            array.cell.merged = True
+    return new
 
 
 # ---- loops ----------------------------------------------------------------------------------------------------------
@@ -316,7 +296,8 @@ class Loop:
         self.ambiguous: dict[Slot, str] = {}  # slots whose array must not be written, and why
         self.notes: dict[Slot, str] = {}  # the same for cells from before the loop
         self.shared: set[Slot] = set()  # slots that hold lists or dicts with other names
-        self.ends: dict[Slot, Any] = {}
+        self.merged: set[Slot] = set()  # slots whose array may be one of the caller's
+        self.eager: set[Slot] = set()  # slots taken to be carried before the body was staged
 
     def run(self) -> Value | None:
         """Stage the loop and leave its results in the slots. Returns the final jump code if the body may jump.
@@ -326,6 +307,7 @@ class Loop:
         """
         self.endless = self.bounds is not None and not self.jumps and iterables.endless(self.bounds[1])
         self.birth = next_birth()
+        self.entry_names = References(self.stage, self.wanted)
         self.entry_mark = self.stage.heap.mark()
         self._start()
         point = self.stage.checkpoint()
@@ -338,6 +320,9 @@ class Loop:
             if stable and self.endless:
                 self.stage.restore(point)
                 raise Endless("a loop without end")
+            if stable and self.stage.specialising and self.ambiguous:
+                self.stage.restore(point)
+                raise JoinFailure("an array that may be one of two")
             if stable:
                 jump = emit()
                 _settle(self.stage, point)
@@ -352,13 +337,22 @@ class Loop:
                 continue  # ``array += …`` writes the array in place: its cell is found by the journal
             number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
             self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
-            variables = [v for frame in self.stage.frames for v in frame.vars.values()]
-            cells = [a.cell for v in variables for a in _arrays_in(v)]
-            if any(cells.count(a.cell) > 1 for a in _arrays_in(entry)):
-                self.ambiguous[slot] = AMBIGUOUS
-            containers = [id(c) for v in variables for c in _containers_in(v)]
-            if any(containers.count(id(c)) > 1 for c in _containers_in(entry)):
-                self.shared.add(slot)
+            self._meet(slot, entry, self.entry_names)
+            self.eager.add(slot)
+
+    def _meet(self, slot: Slot, x: Any, names: References) -> None:
+        """Note of the arrays in ``x``, one of the objects that the slot may hold, what must not be written."""
+        for array in arrays_in(x):
+            cell = array.cell
+            self.merged |= {slot} if cell.outside or cell.merged else set()
+            if cell.ambiguous:
+                self.ambiguous.setdefault(slot, cell.ambiguous)
+            if names.several(cell):
+                self.ambiguous.setdefault(slot, AMBIGUOUS)
+                if cell.birth < self.birth:
+                    self.notes.setdefault(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
+        if any(names.containers[id(c)] > 1 for c in containers_in(x)):
+            self.shared.add(slot)
 
     # one round: stage condition and body with the present descriptions
 
@@ -410,14 +404,17 @@ class Loop:
                 name = str(slot.key or "") or self.stage.name_of(slot.owner)
             if count == 1 and name.isidentifier():
                 params[position].name = name
-            ambiguous = self.ambiguous.get(slot, "")
-            if ambiguous and slot.kind == "cell":
-                self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
-            self.stage.heap.write(slot, desc.rebuild(iter(params[position : position + count]), ambiguous))
+            self.stage.heap.write(slot, self._rebuilt(slot, desc, iter(params[position : position + count])))
             position += count
         self.stage.heap.apply(self.notes.items())
         self.heads = {slot: slot.get() for slot in self.descs}
-        self.contents = {slot: _snapshot(head) for slot, head in self.heads.items()}
+        self.contents = {slot: snapshot(head) for slot, head in self.heads.items()}
+
+    def _rebuilt(self, slot: Slot, desc: Desc, values: Iterator[Value]) -> Any:
+        new = desc.rebuild(values, self.ambiguous.get(slot, ""))
+        for array in arrays_in(new) if slot in self.merged else ():
+            array.cell.merged = True
+        return new
 
     def _condition(self, extra: list[Value]) -> Value:
         """Whether another iteration follows."""
@@ -475,7 +472,7 @@ class Loop:
         stable = True
         changed = {id(slot.owner) for slot in written}
         for slot in self.shared:
-            if any(id(c) in changed for c in _containers_in(self.heads[slot])):
+            if any(id(c) in changed for c in containers_in(self.heads[slot])):
                 raise JoinFailure(f"{slot} holds a list or dict with another name, and the loop assigns and changes it")
         for slot, end in written.items():
             if slot in self.descs or slot == self.jump or self.stage.heap.birth(slot.owner) >= self.birth:
@@ -491,10 +488,17 @@ class Loop:
                 self.descs[slot] = join(entry, end, growing=slot.kind == "list")
             except JoinFailure as failure:
                 raise JoinFailure(f"{slot} holds {failure}") from None
+            if slot.kind != "cell":
+                self._meet(slot, entry, self.entry_names)
             stable = False
         for slot, head in self.heads.items():
             desc = self.descs[slot]
             end = slot.get()
+            if end is head and slot in self.eager and ([*arrays_in(head)] or [*containers_in(head)]):
+                del self.descs[slot]  # always the same object, which may be written
+                self.eager.discard(slot)
+                stable = False
+                continue
             if end is head and not isinstance(end, list | dict):
                 continue
             try:
@@ -517,30 +521,17 @@ class Loop:
 
     def _aliases(self) -> bool:
         """Mark slots whose arrays may be one another in a later iteration; False when a new one was found."""
-        found: dict[Slot, str] = {}
-        owners: dict[int, list[Slot]] = {}
+        before = len(self.ambiguous), len(self.notes), len(self.merged)
+        names = References(self.stage, self.wanted)
         for slot in self.descs:
-            if slot.kind == "cell":
-                owners.setdefault(id(slot.owner), []).append(slot)
-                continue
-            for array in _arrays_in(slot.get()):
-                if array.cell.ambiguous:
-                    found[slot] = array.cell.ambiguous
-                owners.setdefault(id(array.cell), []).append(slot)
-                if array.cell.birth < self.birth:
-                    owners[id(array.cell)].append(slot)
-        found |= {s: AMBIGUOUS for slots in owners.values() if len(slots) > 1 for s in slots}
-        new = found.keys() - self.ambiguous.keys()
-        self.ambiguous = found | self.ambiguous
-        return not new
+            if slot.kind != "cell":
+                self._meet(slot, slot.get(), names)
+        return before == (len(self.ambiguous), len(self.notes), len(self.merged))
 
     def _finish(self, results: list[Value]) -> None:
         values = iter(results)
         for slot, desc in self.descs.items():
-            ambiguous = self.ambiguous.get(slot, "")
-            if ambiguous and slot.kind == "cell":
-                self.stage.heap.write(Slot("attr", slot.owner, "ambiguous"), ambiguous)
-            self.stage.heap.write(slot, desc.rebuild(values, ambiguous))
+            self.stage.heap.write(slot, self._rebuilt(slot, desc, values))
         self.stage.heap.apply(self.notes.items())
 
 

@@ -53,7 +53,7 @@ class Frame:
 
     def __init__(self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str):
         self.stage = stage
-        self.vars: dict[str, Any] = stage.heap.born({})
+        self.vars: dict[str, Any] = stage.heap.scope()
         self.parent = parent
         self.globals = globals_
         self.cells = cells  # closure cells of a function that was not defined by staged code

@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from gradsmith.frontend.values import Cell, next_birth
+from gradsmith.frontend.values import Cell, next_birth, share
 
 
 class Missing:
@@ -92,17 +92,26 @@ class Heap:
 
     def __init__(self) -> None:
         self.journal: list[tuple[Slot, Any]] = []
+        self._scopes: set[int] = set()  # dicts of variables
         self._births: dict[int, tuple[int, Any]] = {}  # the object is kept so that its id stays its own
 
     def write(self, slot: Slot, value: Any) -> None:
         """Put ``value`` into ``slot`` and remember what was there."""
         self.journal.append((slot, slot.get()))
         slot.put(value)
+        if slot.kind != "cell" and id(slot.owner) not in self._scopes:
+            share(value)
 
     def born(self, x: Any) -> Any:
         """Register a container made during staging; returns it."""
         self._births[id(x)] = (next_birth(), x)
         return x
+
+    def scope(self) -> dict[str, Any]:
+        """A dict for the variables of a call."""
+        variables: dict[str, Any] = self.born({})
+        self._scopes.add(id(variables))
+        return variables
 
     def birth(self, x: Any) -> int:
         """Serial number of a container's or cell's creation; 0 for what existed before staging."""

@@ -17,7 +17,7 @@ from gradsmith.ir.program import Const, Value
 
 
 def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chunk: int | None = None) -> Any:
-    """For every leaf of the result the structure of the chosen arguments, each leaf of shape result.shape + argument.shape."""
+    """For every leaf of the result the structure of the arguments, leaves of shape result.shape + argument.shape."""
     sub = Sub(stage, f, chosen)
     name = getattr(f, "__name__", "the function")
     if sub.result is None:
@@ -34,7 +34,7 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chun
 
 
 def value_grad_hessian(stage: Stage, both: Any, chosen: Leaves, single: bool) -> tuple[Any, Any, Any]:
-    """(value, gradient, Hessian), where ``both`` gives the value and the gradient: its results, and its Jacobian's second part."""
+    """(value, gradient, Hessian), where ``both`` gives the first two: its results, and a part of its Jacobian."""
     sub = Sub(stage, both, chosen)
     if any(map(stage.acts, sub.block.ops)):
         value, gradient = sub.rebuilt(sub.emit_primal())
@@ -119,9 +119,9 @@ def one_hot(value: Value, k: Value) -> Value:
 def rows_along(
     stage: Stage, along: Value, targets: Sequence[Value], rows: Any, chunk: int = 1, kept: Sequence[Value] = ()
 ) -> list[Value]:
-    """The rows for the elements of ``along``, stacked: for each target an array of shape (size of along, *target.shape).
+    """The rows for the elements of ``along``, stacked: for each target an array of shape (along.size, *target.shape).
 
-    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets; and values like those ``kept``,
+    ``rows(ks)`` gives, for each of ``chunk`` element numbers, what belongs to the targets; and values like ``kept``,
     which are the same for every chunk and are returned after the rows.
     """
     if along.ndim == 0:
@@ -145,7 +145,7 @@ def rows_along(
     return stage.builder.emit_control("for", [ir.i64(0), size, ir.i64(chunk), *start], [body]).results
 
 
-#: so many directions share one evaluation of the function in forward mode, and so many operations at most are made of it
+#: so many directions share one evaluation of the function in forward mode, which makes so many operations at most
 _LARGEST_CHUNK, _CHUNK_OPERATIONS = 8, 1500
 
 
@@ -167,16 +167,14 @@ def forward_rows(sub: Sub, j: int, results: Sequence[Value], chunk: int) -> list
     return rows_along(sub.stage, sub.args[j], results, _columns(sub, j), chunk)
 
 
-def forward_rows_and_results(
-    sub: Sub, j: int, results: Sequence[Value], chunk: int
-) -> tuple[list[Value], list[Value]]:
-    """:func:`forward_rows`, and the results as they were computed along with them; ``results`` tell their shapes alone."""
+def forward_rows_and_results(sub: Sub, j: int, results: Sequence[Value], chunk: int) -> tuple[list[Value], list[Value]]:
+    """:func:`forward_rows`, and the results computed along with them; ``results`` tell their shapes alone."""
     found = rows_along(sub.stage, sub.args[j], results, _columns(sub, j), chunk, kept=results)
     return found[: len(results)], found[len(results) :]
 
 
 def _columns(sub: Sub, j: int) -> Callable[[Sequence[Value]], tuple[list[list[Value | None]], list[Value]]]:
-    """A function from numbers of elements of argument ``j`` to derivatives along each, and the results of the function."""
+    """A function from numbers of elements of argument ``j`` to derivatives along each, and the function's results."""
 
     def rows(ks: Sequence[Value]) -> tuple[list[list[Value | None]], list[Value]]:
         seeds: list[list[Value | None]] = [[None] * len(sub.args) for _ in ks]
@@ -202,9 +200,7 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
     out = []
     for i, y in enumerate(results):
 
-        def rows(
-            ks: Sequence[Value], i: int = i, y: Value = y
-        ) -> tuple[list[list[Value | None]], list[Value]]:
+        def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> tuple[list[list[Value | None]], list[Value]]:
             seeds: list[Value | None] = [None] * len(results)
             seeds[i] = one_hot(y, ks[0])
             return [back(seeds)], []

@@ -248,6 +248,8 @@ def join(a: Any, b: Any, growing: bool = False) -> Desc:
     if a is b:
         return Same(a)
     if growing and isinstance(a, list) and isinstance(b, list) and (len(a) != len(b) or _grown(a) or _grown(b)):
+        if st.current().specialising:
+            raise JoinFailure("a list that grows")
         return _join_growing(a, b)
     if a is MISSING or b is MISSING:
         return Optional(describe(b if a is MISSING else a))

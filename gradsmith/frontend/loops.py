@@ -9,13 +9,14 @@ from typing import Any
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import arithmetic, iterables, objects, yielding
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, JUMP, RETURNED, Endless, JoinFailure, Loop
+from gradsmith.frontend.aliases import BREAK, CONTINUE, FALL, JUMP, RETURNED
+from gradsmith.frontend.flow import Endless, JoinFailure, Loop, branch
 from gradsmith.frontend.frames import Frame
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.iterables import MAX_UNROLL
 from gradsmith.frontend.liveness import Names
 from gradsmith.frontend.stage import NeedConcrete
-from gradsmith.frontend.values import Scalar, is_grown
+from gradsmith.frontend.values import NotSpecialised, Scalar, is_grown
 from gradsmith.ir import builder as ir
 
 MAX_REGIONS = 60  # run-time conditions around one another
@@ -142,7 +143,7 @@ class _Live:
 
     def has(self, k: int) -> bool:
         if is_grown(self._items):
-            raise UnsupportedCode("a loop over a list that grows in it on a run-time condition")
+            raise NotSpecialised("a loop over a list that grows in it on a run-time condition")
         return k < len(self._items)
 
     def __getitem__(self, k: int) -> Any:
@@ -174,8 +175,6 @@ def _current_jump(frame: Frame) -> Any:
 
 def _unroll(frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts) -> Any:
     """Run ``each`` for the items from the k-th on."""
-    from gradsmith.frontend.expressions import fork
-
     stage = frame.stage
     slot = Slot("key", frame.vars, JUMP)
     while items.has(k):
@@ -191,13 +190,28 @@ def _unroll(frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, ea
             if items.has(k):
                 if stage.depth >= MAX_REGIONS:
                     raise UnsupportedCode("a loop over the many items of a container that is left on a run-time condition")
-                fork(frame, going, lambda: _continue(frame, items, k, each, facts), lambda: None)
+                _fork_rest(frame, going, items, k, each, facts)
             return _current_jump(frame)
         if jump == CONTINUE:
             stage.heap.write(slot, FALL)
         elif jump in (BREAK, RETURNED):
             return jump
     return FALL
+
+
+def _fork_rest(frame: Frame, going: Scalar, items: Any, k: int, each: Callable[[Any], None], facts: Facts) -> None:
+    """The iterations from the k-th on, if the loop was not left."""
+    stage = frame.stage
+    if id(items) not in stage.decided:
+        try:
+            branch(stage, going.value, lambda: _continue(frame, items, k, each, facts), lambda: None)
+            return
+        except JoinFailure:
+            if not stage.peekable(going.value):
+                raise
+            stage.decided[id(items)] = items  # the iterations around this one will fail in the same way
+    if stage.concrete(going):
+        _continue(frame, items, k, each, facts)
 
 
 def _continue(frame: Frame, items: Any, k: int, each: Callable[[Any], None], facts: Facts) -> None:

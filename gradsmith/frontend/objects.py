@@ -23,7 +23,19 @@ from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import HELD
 from gradsmith.frontend.outside import lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Cell, Maybe, Scalar, Symbolic, Text, contains_symbolic, fresh, is_grown, is_number
+from gradsmith.frontend.values import (
+    Array,
+    Cell,
+    Maybe,
+    NotSpecialised,
+    Scalar,
+    Symbolic,
+    Text,
+    contains_symbolic,
+    fresh,
+    is_grown,
+    is_number,
+)
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 
@@ -80,7 +92,7 @@ _PLAIN = (int, float, complex, str, bytes, np.generic, list, tuple, dict, set, f
 
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if isinstance(x, list) and (is_grown(x) or is_grown(y)):
-        raise UnsupportedCode("adding to a list that grew in a loop; append to it in the loop")
+        raise NotSpecialised("adding to a list that grew in a loop; append to it in the loop")
     result = arithmetic.BINARY[symbol][1](x, y)
     return stage.heap.born(result) if isinstance(result, list | dict | set) else result
 
@@ -166,7 +178,7 @@ def _identical(x: Any, y: Any) -> bool:
         st.current().compares_arrays = True
     if isinstance(x, Array) and isinstance(y, Array) and x is not y:
         if x.cell.ambiguous or y.cell.ambiguous:
-            raise UnsupportedCode("`is` on an array that may be one of two arrays, depending on a run-time condition")
+            raise NotSpecialised("`is` on an array that may be one of two arrays, depending on a run-time condition")
         return x.cell is y.cell and not x.views and not y.views
     return x is y
 
@@ -278,11 +290,33 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
     if found is MISSING and (fallback := user_method(x, "__getattr__")) and not _holds(x, name):
         return call_method(stage, fallback, [x, name])
     value = getattr(x, name)
+    if type(value) is Maybe and found is not MISSING and _holds(x, name):
+        return _own_or_default(stage, x, name, value, found)
     if type(value) is Maybe:
         stage.check(value.defined, AttributeError, f"{type(x).__name__!r} object has no attribute {name!r}")
         value = value.value
     owner = x if found is MISSING or isinstance(x, type) or _holds(x, name) else _defining_class(x, name)
     return stage.wrap(lift_attribute(stage, owner, name, value))
+
+
+def _own_or_default(stage: Stage, x: Any, name: str, own: Maybe, default: Any) -> Any:
+    """An attribute that only some paths set, which the class has, too."""
+    return either(stage, own, lift_attribute(stage, _defining_class(x, name), name, default))
+
+
+def either(stage: Stage, x: Any, default: Any) -> Any:
+    """``x`` where it is defined, else ``default``."""
+    from gradsmith.frontend.flow import JoinFailure, branch
+
+    if not isinstance(x, Maybe):
+        return x
+    defined = st.as_value(x.defined)
+    try:
+        return branch(stage, defined, lambda: either(stage, x.value, default), lambda: default)
+    except JoinFailure:
+        if not stage.peekable(defined):
+            raise
+        return either(stage, x.value, default) if stage.concrete(Scalar(defined, weak=True)) else default
 
 
 def call_method(stage: Stage, f: Any, args: Sequence[Any]) -> Any:
@@ -331,7 +365,7 @@ def _computed_attribute(stage: Stage, x: Any, name: str, found: Any) -> Any:
     return call_method(stage, type(found).__get__, [found, x, type(x)])
 
 
-def _super_attribute(stage: Stage, x: super, name: str) -> Any:
+def _super_attribute(stage: Stage, x: Any, name: str) -> Any:
     """``super().name``: properties of a base class are staged."""
     order = x.__self_class__.__mro__
     for cls in order[order.index(x.__thisclass__) + 1 :]:
@@ -513,7 +547,7 @@ def _table_lookup(stage: Stage, x: Sequence[Any], key: Scalar) -> Any:
 
 def _grown_item(stage: Stage, x: list[Any], key: Any) -> Any:
     if isinstance(key, slice):
-        raise UnsupportedCode("slicing a list that grew in a loop; make an array of it with np.array or np.stack first")
+        raise NotSpecialised("slicing a list that grew in a loop; make an array of it with np.array or np.stack first")
     grown = x[0]
     n = ir.emit("seq_len", grown.seq)
     i = st.index_value(key)
@@ -531,7 +565,7 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
         return
     if isinstance(x, list):
         if is_grown(x):
-            raise UnsupportedCode("assigning an item of a list that grew in a loop; use an array")
+            raise NotSpecialised("assigning an item of a list that grew in a loop; use an array")
         key = key if isinstance(key, slice) else stage.concrete(key)
         items = list(x)
         items[key] = iterate(stage, value) if isinstance(key, slice) else value

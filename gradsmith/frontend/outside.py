@@ -28,7 +28,7 @@ _MAX_ITEMS = 512
 
 def lift(stage: Stage, found: Any, read: Callable[[], Any], name: str, key: Any) -> Any:
     """The staged stand-in of ``found``, which ``read()`` gives again at each call. ``key`` identifies the place."""
-    if isinstance(found, types.ModuleType | types.BuiltinFunctionType | np.ufunc):
+    if isinstance(found, types.ModuleType | types.BuiltinFunctionType | types.MethodWrapperType | np.ufunc):
         return found
     known = stage.lifted.get(key)
     if known is not None and known[0] is found:
@@ -53,7 +53,7 @@ def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
     if isinstance(found, _CONTAINERS):
         _freeze(stage, found, read, name)
     stage.assume(read, found, name)
-    if not isinstance(found, _PLAIN):
+    if not isinstance(found, _PLAIN) and not stage.heap.birth(found):
         stage.origins.setdefault(id(found), (found, read, name))
     return found
 

@@ -65,7 +65,9 @@ def replace(stage: Stage, x: Any, /, **changes: Any) -> Any:
     for field in dataclasses.fields(x):
         if not field.init:
             if field.name in changes:
-                raise ValueError(f"field {field.name} is declared with init=False, it cannot be specified with replace()")
+                raise ValueError(
+                    f"field {field.name} is declared with init=False, it cannot be specified with replace()"
+                )
         elif field.name not in changes:
             changes[field.name] = objects.getattr_(stage, x, field.name)
     return _call(stage, type(x), **changes)

@@ -18,7 +18,7 @@ from gradsmith.backends import host
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import catching
 from gradsmith.frontend.heap import Heap, Slot
-from gradsmith.frontend.values import Array, Grown, Scalar, Symbolic, Text, fresh, is_weak
+from gradsmith.frontend.values import Array, Grown, NotSpecialised, Scalar, Symbolic, Text, fresh, is_weak
 from gradsmith.ir import builder as ir
 from gradsmith.ir import interpreter
 from gradsmith.ir.ops import CONTROL
@@ -77,6 +77,8 @@ class Stage:
         self.wanted: set[int] = set()  # outside arrays that are differentiated with respect to, by id
         self.readable = False  # the Program is for people: no loop is unrolled to save evaluations
         self.writes_arguments = False  # a function under differentiation writes its arguments
+        self.decided: dict[int, Any] = {}  # unrolled loops that are specialised on where they end
+        self.loses_writes = False  # an array is written that is the caller's on some paths only
         self.compares_arrays = False  # what is computed depends on whether two names stand for one array
         self.rules: dict[Any, int] = {}  # derivative rules that are being staged, and how often inside themselves
         self.ignoring: list[Any] = []  # blocks without derivatives around the present place
@@ -85,6 +87,7 @@ class Stage:
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
         self.catching: list[catching.Catch] = []  # the ``try`` statements around the present place, outermost first
+        self.specialising = False  # no list grows in a loop of the Program, no name may be one of two arrays
         self.careful = False  # what these handle is tried out with the arguments of this call
         self.guarding: Block | None = None  # where the guard of the error that is being raised stands
         self.caught: set[type[Exception]] = set()  # what the Program raises where the function handles it
@@ -116,6 +119,8 @@ class Stage:
             self.data.add(value)
         if isinstance(argument, np.ndarray):
             symbolic: Any = fresh(value, contiguous=argument.flags.c_contiguous)
+            symbolic.cell.outside = True
+            symbolic.cell.shared = not data
             return symbolic, Input("array", tuple(n == 1 for n in argument.shape), name)
         return Scalar(value, weak=is_weak(argument)), Input("py" if is_weak(argument) else "np", (), name)
 
@@ -401,7 +406,7 @@ class Stage:
     def write_array(self, target: Array, new: Value) -> None:
         """Replace the elements of ``target`` (through its views) by ``new``."""
         if target.cell.ambiguous:
-            raise UnsupportedCode(target.cell.ambiguous)
+            raise NotSpecialised(target.cell.ambiguous)
 
         def through(base: Value, views: Sequence[Any]) -> Value:
             if not views:

@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import calls, catching, flow, objects
+from gradsmith.frontend import calls, catching, flow, managers, objects
+from gradsmith.frontend.aliases import BREAK, CONTINUE, FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.arithmetic import inplace
 from gradsmith.frontend.expressions import (
     compile_expr,
@@ -23,7 +24,7 @@ from gradsmith.frontend.expressions import (
     unsupported,
     wanted,
 )
-from gradsmith.frontend.flow import BREAK, CONTINUE, FALL, INTERNAL, JUMP, RETURN, RETURNED, DeadPath, JoinFailure
+from gradsmith.frontend.flow import INTERNAL, DeadPath, JoinFailure
 from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, compiled
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.liveness import Liveness, Names
@@ -639,6 +640,15 @@ def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], Non
             return
         make, store = items[k]
         manager = make(frame)
+        if isinstance(manager, managers.Managed):
+
+            def inside(x: Any) -> None:
+                if store is not None:
+                    store(frame, x)
+                run(frame, k + 1)
+
+            manager.surround(frame.stage, inside)
+            return
         entered = calls.call(frame.stage, objects.getattr_(frame.stage, manager, "__enter__"), [], {})
         if store is not None:
             store(frame, entered)
@@ -736,14 +746,11 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
     return run
 
 
-def _refuse(what: str) -> Callable[[ast.stmt, Scope], Callable[[Frame], None]]:
-    def compile(node: ast.stmt, scope: Scope) -> Callable[[Frame], None]:
-        def run(frame: Frame) -> None:
-            raise unsupported(node, scope, what)
+def _classdef(node: ast.ClassDef, scope: Scope) -> Callable[[Frame], None]:
+    from gradsmith.frontend.classes import compile_class
 
-        return run
-
-    return compile
+    make, store = compile_class(node, scope), store_name(node.name, scope)
+    return lambda frame: store(frame, make(frame))
 
 
 _NESTED = (ast.For, ast.While, ast.With, ast.Try)
@@ -764,7 +771,7 @@ _COMPILERS: dict[type[ast.AST], Callable[..., Callable[[Frame], None]]] = {
     ast.Global: lambda node, scope: lambda frame: None,
     ast.Nonlocal: lambda node, scope: lambda frame: None,
     ast.FunctionDef: _functiondef,
-    ast.ClassDef: _refuse("a class defined inside the function (define it outside)"),
+    ast.ClassDef: _classdef,
     ast.For: _for,
     ast.While: _while,
     ast.With: _with,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -96,15 +96,22 @@ class Text(Symbolic):
 
 
 class Cell:
-    """The current contents of one ndarray. ``ambiguous`` says why a write is not allowed: it may be one of two arrays."""
+    """The current contents of one ndarray. ``ambiguous`` says why a write is not allowed: it may be one of two arrays.
 
-    __slots__ = ("value", "birth", "ambiguous", "contiguous")
+    ``shared``: an object, a list or other code may hold it, too. ``outside``: it is an array of the caller's; ``merged``: it
+    may be one on some paths.
+    """
+
+    __slots__ = ("value", "birth", "ambiguous", "contiguous", "shared", "outside", "merged")
 
     def __init__(self, value: Value, contiguous: bool = True, ambiguous: str = ""):
         self.value = value
         self.birth = next_birth()
         self.ambiguous = ambiguous
         self.contiguous = contiguous
+        self.shared = False
+        self.outside = False
+        self.merged = False
         layout.note(value, contiguous)
 
 
@@ -164,6 +171,10 @@ class Flat(Array):
     """``x.flat``: written elements are those of ``x``, but slices are copies."""
 
     __slots__ = ()
+
+
+class NotSpecialised(UnsupportedCode):
+    """Something that can be staged when every branch and loop that leads to it is specialised on or unrolled."""
 
 
 class Grown(Symbolic):
@@ -234,6 +245,26 @@ def promotion_sample(x: Any) -> Any:
 def result_dtype(*operands: Any) -> np.dtype:
     """dtype of NumPy's result for the operands (NEP 50 promotion)."""
     return np.result_type(*map(promotion_sample, operands))
+
+
+def arrays_in(x: Any) -> Iterator[Array]:
+    """The arrays in containers."""
+    if isinstance(x, Array):
+        yield x
+    elif isinstance(x, list | tuple):
+        for y in x:
+            yield from arrays_in(y)
+    elif isinstance(x, dict):
+        for y in x.values():
+            yield from arrays_in(y)
+    elif isinstance(x, Maybe):
+        yield from arrays_in(x.value)
+
+
+def share(x: Any) -> None:
+    """Note that something else than variables holds the arrays in ``x``."""
+    for array in arrays_in(x):
+        array.cell.shared = True
 
 
 def contains_symbolic(x: Any) -> bool:

@@ -1,8 +1,8 @@
 """Generator functions in staged code.
 
-A loop over a generator runs the generator's body, and the loop's own body at each ``yield``: nothing is stored, and a generator
-without end is no trouble when the loop is left. Whoever asks for single items (``next``, an iterator that is used again) gets them
-from a list of what the generator yields; that is refused where running it ahead could be noticed.
+A loop over a generator runs the generator's body, and the loop's own body at each ``yield``: nothing is stored, and a
+generator without end is no trouble when the loop is left. Whoever asks for single items (``next``, an iterator that is
+used again) gets them from a list of what the generator yields; that is refused where running it ahead could be noticed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import arithmetic, objects
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.flow import CONTINUE, FALL, INTERNAL, JUMP, RETURNED, DeadPath, conditional
+from gradsmith.frontend.aliases import CONTINUE, FALL, JUMP, RETURNED
+from gradsmith.frontend.flow import INTERNAL, DeadPath, conditional
 from gradsmith.frontend.frames import Code, Frame, StagedFunction
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.iterables import Once
@@ -109,6 +110,8 @@ class Generated(Once):
 
     def advance(self) -> Any:
         if self.fresh:
+            if _listens(self.code):
+                raise UnsupportedCode("single items of a generator that uses what is sent to it (the value of `yield`)")
             stage = st.current()
             start, first = stage.heap.mark(), len(stage.builder.block.ops)
             items = self._collect(MAX_AHEAD)
@@ -180,8 +183,15 @@ class Generated(Once):
             name = slot.key[1] if slot.owner is stage.outer else slot.key if id(slot.owner) in around else None
             if id(slot.owner) in seen or name in names:
                 raise UnsupportedCode(
-                    f"{slot} changes between two items of a generator that reads it, asked for one by one; use a for loop"
+                    f"{slot} changes between two items of a generator that reads it; use a for loop, not next()"
                 )
+
+
+def _listens(code: Code) -> bool:
+    """Whether the generator uses the value of a ``yield``."""
+    nodes = list(ast.walk(code.node))
+    alone = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    return any(isinstance(n, ast.Yield) and id(n) not in alone for n in nodes)
 
 
 #: how many items a generator may yield to fill a list
@@ -333,13 +343,17 @@ def stage_generator(stage: Stage, definition: Callable[..., Any], *args: Any) ->
 
 
 def iterator_of(stage: Stage, x: Any) -> Any:
-    """What stands for an object of the user's in a loop: the iterator that its methods give; other things as they are."""
+    """What a loop runs over for an object of the user's: what its methods give; other things as they are."""
     iterate = objects.user_method(x, "__iter__")
     if iterate is not None:
         x = objects.call_method(stage, iterate, [x])
     if objects.user_method(x, "__next__") is not None:
         return stage_generator(stage, from_next, x)
-    if iterate is None and objects.user_method(x, "__getitem__") is not None and not isinstance(x, list | tuple | dict | str):
+    if (
+        iterate is None
+        and objects.user_method(x, "__getitem__") is not None
+        and not isinstance(x, list | tuple | dict | str)
+    ):
         return stage_generator(stage, from_getitem, x)
     return x
 

@@ -1,4 +1,4 @@
-"""try, except, else, finally and raise around numeric code: one compiled object serves calls that raise and calls that do not."""
+"""Exceptions around numeric code: one compiled object serves calls that raise and calls that do not."""
 
 from __future__ import annotations
 

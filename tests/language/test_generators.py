@@ -143,7 +143,15 @@ def conversion_and_unpacking(x: float) -> Any:
     d = {k: v for k, v in zip("ab", powers(x, 2))}  # noqa: B905
     values = np.array(list(powers(x, 4)))
     spread = math.hypot(*powers(x, 2))
-    return a * b + c + d["b"] + values.sum() + spread + tuple(powers(x, 2))[1] + sum([*powers(x, 2), *[p * x for p in powers(x, 2)]])
+    return (
+        a * b
+        + c
+        + d["b"]
+        + values.sum()
+        + spread
+        + tuple(powers(x, 2))[1]
+        + sum([*powers(x, 2), *[p * x for p in powers(x, 2)]])
+    )
 
 
 @case([0.7, 3], [-1.1, 5])
@@ -260,12 +268,12 @@ def itertools_on_lists(x: float, y: float) -> Any:
 @case([2.0], [30.0], [0.4])
 def count_until_converged(x: float) -> Any:
     y = x
-    for k in itertools.count():
+    for _ in itertools.count():
         new = 0.5 * (y + x / y)
         if abs(new - y) < 1e-13:
             break
         y = new
-    return y * x + 0.001 * k
+    return y * x
 
 
 test_gradients = case.test(functools.partial(judge, engine="source"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.errors import MissingRule, UnsupportedCode
+from gradsmith.errors import MissingRule
 from gradsmith.frontend import arithmetic, indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
@@ -38,7 +38,7 @@ from gradsmith.frontend.catalogue.shaping import (
     ravel,
     transpose,
 )
-from gradsmith.frontend.values import Array, fresh, is_grown, ndim_of
+from gradsmith.frontend.values import Array, NotSpecialised, fresh, is_grown, ndim_of
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Value
 
@@ -86,7 +86,7 @@ def joined(values: Sequence[Value], axis: int, dtype: Any = None) -> Value:
 def _sequence(arrays: Any) -> list[Array]:
     """The arrays of a list, a tuple, or an array (along its first axis)."""
     if is_grown(arrays):
-        raise UnsupportedCode("joining a list that grew in a loop in this way; make an array of it with np.stack first")
+        raise NotSpecialised("joining a list that grew in a loop in this way; make an array of it with np.stack first")
     if isinstance(arrays, Array | np.ndarray):
         whole = array(arrays)
         count = st.static(length(whole))
