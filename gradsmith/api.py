@@ -97,9 +97,8 @@ class Compiled:
         alone, and a division by zero is NumPy's.
 
         >>> import gradsmith as gs
-        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
+        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +NORMALIZE_WHITESPACE
         import numpy as np
-        ...
         def grad_lambda(x):
             x_bar = 2.0 * x
             return x_bar
