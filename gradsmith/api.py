@@ -254,7 +254,9 @@ def grad(
     return Compiled(f, "grad", emit, backend, engine)
 
 
-def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str = "native", engine: str = "auto") -> Compiled:
+def derivative(
+    f: Callable[..., Any], holomorphic: bool = False, *, backend: str = "native", engine: str = "auto"
+) -> Compiled:
     """The derivative of a function of one number, by forward mode.
 
     Args:
@@ -274,7 +276,9 @@ def derivative(f: Callable[..., Any], holomorphic: bool = False, *, backend: str
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
-            raise TypeError("derivative(f) takes one argument: the number, or array of numbers, at which to differentiate")
+            raise TypeError(
+                "derivative(f) takes one argument: the number, or array of numbers, at which to differentiate"
+            )
         return derive.elementwise_derivative(stage, f, args[0], holomorphic)
 
     return Compiled(f, "derivative", emit, backend, engine)
@@ -444,7 +448,14 @@ def vmap(
     return _Mapped(f, emit, backend, engine, Splitter(in_axes, always=bool(parallel)))
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, backend: str = "native", engine: str = "auto") -> tuple[Any, Any]:
+def jvp(
+    f: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    backend: str = "native",
+    engine: str = "auto",
+) -> tuple[Any, Any]:
     """``(f(*primals), derivative of f along tangents)`` by forward mode.
 
     Args:
@@ -460,7 +471,9 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
     return _pushforward(f, backend, engine)(tuple(primals), tuple(tangents))
 
 
-def vjp(f: Callable[..., Any], *primals: Any, backend: str = "native", engine: str = "auto") -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    f: Callable[..., Any], *primals: Any, backend: str = "native", engine: str = "auto"
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """``(f(*primals), pullback)``: the pullback maps a cotangent of the result to the cotangents of the primals.
 
     Each call of the pullback evaluates ``f`` again on the primals given here.

@@ -181,7 +181,9 @@ class Cache:
         self.engine = engine  # who reads the function; "auto" becomes "tape" when the source cannot be used
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
         self.latest: Specialisation | None = None  # the last one that was compiled
-        self.by_form: Callable[..., Any] | None = None  # tried next: by the structure of the last call, without walking it
+        self.by_form: Callable[..., Any] | None = (
+            None  # tried next: by the structure of the last call, without walking it
+        )
         self._found: dict[Any, list[Specialisation]] = {}
         self._lock = threading.RLock()
         rules.listen(self)
@@ -310,15 +312,15 @@ class Cache:
             recording.warn(self.subject, reason)
             return s
 
-    def _stage_by(
-        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False
-    ) -> Specialisation:
+    def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False) -> Specialisation:
         begin = time.perf_counter()
         try:
             staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful)
         except NotSpecialised as reason:
             try:
-                staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful, True)
+                staged = stage_call(
+                    self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful, True
+                )
             except (GradsmithError, JoinFailure, NeedConcrete):
                 raise reason from None
         stage, block, captures = staged.stage, staged.block, staged.stage.captures

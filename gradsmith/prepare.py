@@ -52,5 +52,3 @@ def prepare(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Prepared:
     True
     """
     return Prepared(f if isinstance(f, Compiled) else jit(f), args, kwargs)
-
-

@@ -289,7 +289,8 @@ def _delivered(result: Any, out: Any) -> Any:
     if out is None:
         return result
     targets, structure = tree.flatten(out)
-    for target, new in zip(targets, structure.flatten_up_to(result), strict=True):
+    results: list[Any] = structure.flatten_up_to(result)
+    for target, new in zip(targets, results, strict=True):
         if not isinstance(target, np.ndarray):
             raise TypeError(f"out: {type(target).__name__} cannot be written into; give arrays")
         np.copyto(target, new)

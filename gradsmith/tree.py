@@ -102,7 +102,7 @@ def _register(cls: type) -> None:
         return [getattr(x, n) if own is not None else x.__dict__[n] for n in names], names, names
 
     def join(names: tuple[str, ...], children: Sequence[Any]) -> Any:
-        new = object.__new__(cls)
+        new: Any = object.__new__(cls)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(new, name, child)
         return new

@@ -163,8 +163,9 @@ def fold(name: str, values: list[Value]) -> Value:
 def _check_integer_power(exponent: Value) -> None:
     negative = fold("lt", [exponent, ir.const_like(0, exponent)])
     st.current().check(
-        ir.not_(ir.reduce("any", negative, range(negative.ndim))) if not isinstance(negative, Const) else
-        not np.any(negative.data),
+        ir.not_(ir.reduce("any", negative, range(negative.ndim)))
+        if not isinstance(negative, Const)
+        else not np.any(negative.data),
         ValueError,
         "Integers to negative integer powers are not allowed.",
     )
@@ -177,7 +178,9 @@ def binary(symbol: str, x: Any, y: Any) -> Any:
     if symbol == "@":
         from gradsmith.frontend.catalogue import find
 
-        return find(np.matmul)(operand(x), operand(y))
+        matmul = find(np.matmul)
+        assert matmul is not None
+        return matmul(operand(x), operand(y))
     return ufunc(BINARY[symbol][0], x, y)
 
 
@@ -186,6 +189,7 @@ def _python_binary(symbol: str, x: Any, y: Any) -> Any:
     if symbol == "@":
         raise TypeError("unsupported operand type(s) for @: Python numbers")
     kinds = {dtype_of(x).kind, dtype_of(y).kind}
+    dtype: np.dtype
     if symbol in "& | ^ << >>".split():
         if not kinds <= {"b", "i"}:
             raise TypeError(f"unsupported operand type(s) for {symbol}: 'float'")
@@ -269,11 +273,11 @@ def truth(x: Any) -> Any:
         value = x.value
         if value.ndim:
             # NumPy allows an array of one element; of more it is ambiguous, which is known by its length
-            size = 1
+            size: Value = ir.i64(1)
             for n in ir.shape(value):
-                size = fold("mul", [n, st.as_value(size, np.int64)])
+                size = fold("mul", [n, size])
             st.current().check(
-                fold("eq", [st.as_value(size), ir.i64(1)]),
+                fold("eq", [size, ir.i64(1)]),
                 ValueError,
                 "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()",
             )
@@ -332,5 +336,3 @@ def _same_shape(new: Value, old: Value) -> bool:
         and all(a.ndim == 0 or a is old for a in op.args)
         and any(a is old for a in op.args)
     )
-
-

@@ -198,7 +198,7 @@ def _abs(stage: Stage, x: Any) -> Any:
     if not isinstance(x, Symbolic):
         method = getattr(type(x), "__abs__", None)
         return _call(stage, method, x) if isinstance(method, FUNCTIONS) else stage.wrap(abs(x))
-    if is_weak(x):
+    if isinstance(x, Scalar) and x.weak:
         value = x.value if x.dtype.kind != "b" else ir.cast(x.value, np.int64)
         return arithmetic.python_number(ir.elementwise("abs", value))
     return arithmetic.ufunc(np.absolute, x)
@@ -208,7 +208,7 @@ def _abs(stage: Stage, x: Any) -> Any:
 def _round(stage: Stage, x: Any, digits: Any = None) -> Any:
     if not isinstance(x, Symbolic):
         return round(x, digits)
-    if digits is None:
+    if digits is None and isinstance(x, Scalar | Array):
         value = x.value if x.dtype.kind in "iub" else ir.elementwise("rint", x.value)
         return arithmetic.python_number(ir.cast(value, np.int64))
     rounded = objects.call_catalogue(np.round, x, digits)
@@ -264,7 +264,9 @@ def _extreme(symbol: str, ufunc: np.ufunc, reduction: Any) -> Callable[..., Any]
             weak = is_weak(a) and is_weak(b)
             dtype = np.result_type(dtype_of(a), dtype_of(b)) if weak else None
             if dtype is not None:
-                return arithmetic.python_number(arithmetic.fold(ufunc.__name__, [st.as_value(x, dtype) for x in (a, b)]))
+                return arithmetic.python_number(
+                    arithmetic.fold(ufunc.__name__, [st.as_value(x, dtype) for x in (a, b)])
+                )
             return arithmetic.ufunc(ufunc, a, b)
         keys = (a, b) if key is None else (_call(stage, key, a), _call(stage, key, b))
         t = objects.truth(stage, objects.compare(stage, symbol, keys[1], keys[0]))
@@ -331,7 +333,10 @@ def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
     fresh = [k for k, x in enumerate(xs) if _runs(x)]
     if fresh and not strict:
         k = fresh[0]
-        parts = [list(x) if isinstance(x, tuple) else x if _indexable(x) else objects.iterate(stage, x) for x in xs[:k] + xs[k + 1 :]]
+        parts = [
+            list(x) if isinstance(x, tuple) else x if _indexable(x) else objects.iterate(stage, x)
+            for x in xs[:k] + xs[k + 1 :]
+        ]
         return yielding.stage_generator(stage, yielding.zipped, parts[:k], xs[k], parts[k:])
     parts = [x.take(iterables.Once.LOST, whole=False) if isinstance(x, iterables.Once) else x for x in xs]
     return iterables.Once(lambda: _zipped(stage, parts, strict))
@@ -374,7 +379,9 @@ def _reversed(stage: Stage, xs: Any) -> Any:
     def backwards() -> Any:
         if isinstance(xs, range):
             return xs[::-1]
-        return iterables.Reversed(xs) if iterables.runs_as_loop(xs) else stage.heap.born(objects.iterate(stage, xs)[::-1])
+        return (
+            iterables.Reversed(xs) if iterables.runs_as_loop(xs) else stage.heap.born(objects.iterate(stage, xs)[::-1])
+        )
 
     return iterables.Once(backwards)
 
@@ -603,7 +610,9 @@ _BUILTINS[operator.setitem] = lambda stage, x, key, value: objects.setitem(stage
 
 # ---- methods of containers ------------------------------------------------------------------------------------------
 
-_LIST_MUTATORS = frozenset({"append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "__setitem__", "__delitem__"})
+_LIST_MUTATORS = frozenset(
+    {"append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "__setitem__", "__delitem__"}
+)
 _DICT_MUTATORS = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__", "__delitem__"})
 
 
@@ -671,7 +680,11 @@ def _push(stage: Stage, x: list[Any], item: Any) -> None:
 
 
 def _search(stage: Stage, x: list[Any], name: str, wanted: Any) -> Any:
-    hits = [k for k, item in enumerate(x) if item is wanted or stage.concrete(objects.truth(stage, objects.compare(stage, "==", item, wanted)))]
+    hits = [
+        k
+        for k, item in enumerate(x)
+        if item is wanted or stage.concrete(objects.truth(stage, objects.compare(stage, "==", item, wanted)))
+    ]
     if name == "count":
         return len(hits)
     if name == "__contains__":
@@ -698,5 +711,3 @@ def _dict_method(stage: Stage, x: dict[Any, Any], name: str, args: list[Any], kw
         if after.get(key, MISSING) is not x.get(key, MISSING):
             stage.heap.write(Slot("key", x, key), after.get(key, MISSING))
     return result
-
-

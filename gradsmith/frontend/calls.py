@@ -60,9 +60,15 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
     builtin = staged_builtins.find(f)
     if builtin is not None:
         return builtin(stage, *args, **kwargs)
-    if isinstance(f, types.MethodType | types.BuiltinMethodType) and (acting := effects.bound(f) or randomness.bound(f)):
+    if isinstance(f, types.MethodType | types.BuiltinMethodType) and (
+        acting := effects.bound(f) or randomness.bound(f)
+    ):
         return acting(stage, *args, **kwargs)
-    if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, list | dict | set) and type(f.__self__) in (list, dict, set):
+    if (
+        isinstance(f, types.BuiltinMethodType)
+        and isinstance(f.__self__, list | dict | set)
+        and type(f.__self__) in (list, dict, set)
+    ):
         return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
     if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, str) and f.__name__ == "format":
         return objects.format_method(f.__self__, args, kwargs)
@@ -75,7 +81,13 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
 def enter(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The call of a function under differentiation: staged from its source, or run by Python on the tape."""
     staged = isinstance(f, StagedFunction | objects.Method) or hasattr(f, "__gradsmith_call__")
-    if stage.engine == "tape" and not staged and rules.find(f) is None and staged_builtins.find(f) is None and _library(f) is None:
+    if (
+        stage.engine == "tape"
+        and not staged
+        and rules.find(f) is None
+        and staged_builtins.find(f) is None
+        and _library(f) is None
+    ):
         from gradsmith.frontend import recording
 
         return recording.run(stage, f, args, kwargs)
@@ -96,11 +108,15 @@ def _goes_through_catalogue(f: Any, args: Sequence[Any], kwargs: dict[str, Any])
     """NumPy makes arrays, which are born cells; a function of plain numbers without symbolic ones is run by Python."""
     if any(map(contains_symbolic, args)) or any(map(contains_symbolic, kwargs.values())):
         return True
-    numbers = all(isinstance(a, int | float | complex | str | np.generic | type | None) for a in (*args, *kwargs.values()))
+    numbers = all(
+        isinstance(a, int | float | complex | str | np.generic | type | None) for a in (*args, *kwargs.values())
+    )
     return not (numbers and (isinstance(f, np.ufunc | type) or getattr(f, "__module__", "") in ("math", "cmath")))
 
 
-def _implementation(stage: Stage, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _implementation(
+    stage: Stage, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     if catalogue.find_definition(implementation) is implementation or implementation in catalogue._DEFINITIONS.values():
         return call_source(stage, implementation, args, kwargs)
     loc = stage.builder.loc
@@ -136,7 +152,9 @@ def _get(stage: Stage, getter: operator.itemgetter[Any] | operator.attrgetter[An
     if isinstance(getter, operator.itemgetter):
         found = tuple(objects.getitem(stage, x, key) for key in wanted)
     else:
-        found = tuple(functools.reduce(functools.partial(objects.getattr_, stage), path.split("."), x) for path in wanted)
+        found = tuple(
+            functools.reduce(functools.partial(objects.getattr_, stage), path.split("."), x) for path in wanted
+        )
     return found[0] if len(found) == 1 else found
 
 
@@ -185,7 +203,18 @@ def _installed(f: types.FunctionType) -> bool:
 
 
 #: modules whose Python source is not entered: it leads into compiled code, and loses dependence on the way
-_CLOSED = ("numpy", "scipy.linalg", "scipy.fft", "scipy.special", "scipy.spatial.distance", "warnings", "logging", "copy", "dataclasses", "abc")
+_CLOSED = (
+    "numpy",
+    "scipy.linalg",
+    "scipy.fft",
+    "scipy.special",
+    "scipy.spatial.distance",
+    "warnings",
+    "logging",
+    "copy",
+    "dataclasses",
+    "abc",
+)
 
 
 def _closed(module: str) -> bool:
@@ -234,7 +263,21 @@ def _holds_only(cls: type) -> bool:
     )
 
 
-_PASS_THROUGH = frozenset({"abc", "optree", "itertools", "functools", "collections", "_collections", "copy", "dataclasses", "warnings", "logging", "contextlib"})
+_PASS_THROUGH = frozenset(
+    {
+        "abc",
+        "optree",
+        "itertools",
+        "functools",
+        "collections",
+        "_collections",
+        "copy",
+        "dataclasses",
+        "warnings",
+        "logging",
+        "contextlib",
+    }
+)
 
 
 #: modules and classes whose functions give something else at each call
@@ -314,7 +357,9 @@ def _constant(stage: Stage, x: Any) -> Any:
 # ---- functions with source ------------------------------------------------------------------------------------------
 
 
-def call_source(stage: Stage, f: types.FunctionType | Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def call_source(
+    stage: Stage, f: types.FunctionType | Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
     """Stage the body of a Python function that exists outside."""
     assert isinstance(f, types.FunctionType)
     try:
@@ -349,7 +394,9 @@ def call_source(stage: Stage, f: types.FunctionType | Callable[..., Any], args: 
 def _recordable(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether Python may run this one call in the middle of staged code: on numbers and arrays, outside run-time branches."""
     values = [*args, *kwargs.values()]
-    return stage.depth == 0 and not any(contains_symbolic(x) and not isinstance(x, Scalar | Array) for x in [f, *values])
+    return stage.depth == 0 and not any(
+        contains_symbolic(x) and not isinstance(x, Scalar | Array) for x in [f, *values]
+    )
 
 
 def call_staged(f: StagedFunction, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -376,7 +423,9 @@ def _run(
             f"a recursion of {code.name!r} that run-time values end has no end while staging; write it as a loop"
         )
     if stage.calls > MAX_CALLS:
-        raise UnsupportedCode(f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop")
+        raise UnsupportedCode(
+            f"more than {MAX_CALLS} calls were staged; write the recursion in {code.name!r} as a loop"
+        )
     _bind(frame, code, defaults, kwdefaults, args, kwargs)
     if code.is_generator:
         return yielding.Generated(frame, code)
@@ -463,5 +512,3 @@ def _bind(
         vars[a.kwarg.arg] = frame.stage.heap.born(left)
     elif left:
         raise TypeError(f"{code.name}() got an unexpected keyword argument {next(iter(left))!r}")
-
-

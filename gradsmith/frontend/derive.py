@@ -245,7 +245,13 @@ def _cotangent(g: Value | None, arg: Value, like: Any) -> Any:
     for n, m in zip(ir.shape(g), ir.shape(arg), strict=True):
         # true unless an operation of the function that the gradient does not need would have raised
         same = Scalar(ir.elementwise("eq", n, m), weak=True)
-        st.current().check(same, ValueError, "shapes of operands do not fit together: lengths {} and {}", Scalar(n, True), Scalar(m, True))
+        st.current().check(
+            same,
+            ValueError,
+            "shapes of operands do not fit together: lengths {} and {}",
+            Scalar(n, True),
+            Scalar(m, True),
+        )
     return stand_in(g, like)
 
 
@@ -259,7 +265,9 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
             "or use jacobian or vjp"
         )
     if not is_number(y) and not isinstance(y, Array):
-        raise NotDifferentiable(f"{name} returned {say(y)}; grad needs a real number (has_aux=True returns more than one)")
+        raise NotDifferentiable(
+            f"{name} returned {say(y)}; grad needs a real number (has_aux=True returns more than one)"
+        )
     kind = st.as_value(y).dtype.kind
     if kind == "c":
         raise NotDifferentiable(
@@ -313,7 +321,13 @@ def _like(x: Any, value: Value, what: str) -> Value:
         raise TypeError(f"a {what} of dtype {given.dtype} for a value of dtype {value.dtype}")
     stage = st.current()
     for n, m in zip(ir.shape(given), ir.shape(value), strict=True):
-        stage.check(Scalar(ir.elementwise("eq", n, m), weak=True), ValueError, f"{what} of length {{}} for a value of length {{}}", Scalar(n, True), Scalar(m, True))
+        stage.check(
+            Scalar(ir.elementwise("eq", n, m), weak=True),
+            ValueError,
+            f"{what} of length {{}} for a value of length {{}}",
+            Scalar(n, True),
+            Scalar(m, True),
+        )
     return ir.cast(given, value.dtype)
 
 
@@ -323,7 +337,9 @@ def pullback(stage: Stage, f: Any, primals: Sequence[Any], cotangents: Any) -> t
     sub = Sub(stage, f, chosen)
     given = matching_leaves("cotangents", sub.structure, sub.leaves, cotangents)
     results, back = sub.vjp()
-    seeds = [_like(given[k], r, "cotangent") if r.type.inexact else None for k, r in zip(sub.symbolic, results, strict=True)]
+    seeds = [
+        _like(given[k], r, "cotangent") if r.type.inexact else None for k, r in zip(sub.symbolic, results, strict=True)
+    ]
     grads = back(seeds)
     new = [_cotangent(g, a, x) for g, a, x in zip(grads, sub.args, chosen.leaves, strict=True)]
     return tuple(chosen.structured(new))
@@ -365,7 +381,9 @@ def elementwise_derivative(stage: Stage, f: Any, x: Any, holomorphic: bool) -> A
         raise NotDifferentiable(f"argument 0 is {say(x)}: {_advice(x)}")
     value = st.as_value(x)
     if value.dtype.kind == "c" and not holomorphic:
-        raise NotDifferentiable("derivative of a complex number: say derivative(f, holomorphic=True) if f is holomorphic")
+        raise NotDifferentiable(
+            "derivative of a complex number: say derivative(f, holomorphic=True) if f is holomorphic"
+        )
     if not isinstance(x, Array) or x.ndim == 0:
         like = x if not isinstance(x, Array) else Scalar(value, weak=False)
         tangent = _scalar_derivative(stage, f, like)
@@ -407,7 +425,9 @@ def _scalar_derivative(stage: Stage, f: Any, x: Any) -> Value:
     sub = Sub(stage, f, Leaves([x], {}, [0]))
     y = sub.result
     if isinstance(y, Array) and y.ndim or not (is_number(y) or isinstance(y, Array)):
-        raise NotDifferentiable(f"derivative needs a function from number to number; it returned {say(y)}; use jacobian or jvp")
+        raise NotDifferentiable(
+            f"derivative needs a function from number to number; it returned {say(y)}; use jacobian or jvp"
+        )
     zero = ir.const_like(0, sub.args[0])
     if not sub.symbolic:
         return zero

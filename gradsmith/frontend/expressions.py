@@ -301,7 +301,9 @@ def _namedexpr(node: ast.NamedExpr, scope: Scope) -> Expr:
 
 def elements(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], list[Any]]:
     """A closure that gives the values of a list of expressions, starred ones spread."""
-    parts = [(isinstance(n, ast.Starred), compile_expr(n.value if isinstance(n, ast.Starred) else n, scope)) for n in nodes]
+    parts = [
+        (isinstance(n, ast.Starred), compile_expr(n.value if isinstance(n, ast.Starred) else n, scope)) for n in nodes
+    ]
 
     def run(frame: Frame) -> list[Any]:
         out: list[Any] = []
@@ -332,7 +334,10 @@ def _set(node: ast.Set, scope: Scope) -> Expr:
 
 
 def _dict(node: ast.Dict, scope: Scope) -> Expr:
-    items = [(None if k is None else compile_expr(k, scope), compile_expr(v, scope)) for k, v in zip(node.keys, node.values, strict=True)]
+    items = [
+        (None if k is None else compile_expr(k, scope), compile_expr(v, scope))
+        for k, v in zip(node.keys, node.values, strict=True)
+    ]
 
     def run(frame: Frame) -> Any:
         out: dict[Any, Any] = {}

@@ -94,11 +94,19 @@ def errors_of(op: Op) -> list[type[Exception]]:
         return [op.attrs["error"]]
     arrays = [a for a in op.args if isinstance(a.type, ArrayType) and a.ndim]
     errors: list[type[Exception]] = []
-    if op.name in ("index", "set", "add_at") and not op.attrs.get("checked") and {"i", "a"} & set(map(str, op.attrs["spec"])):
+    if (
+        op.name in ("index", "set", "add_at")
+        and not op.attrs.get("checked")
+        and {"i", "a"} & set(map(str, op.attrs["spec"]))
+    ):
         errors.append(IndexError)
     if op.name == "host":
         errors += [ValueError, np.linalg.LinAlgError]
-    if op.name in _SHAPED or (op.name in ELEMENTWISE and len(arrays) > 1) or (op.name in ("set", "add_at") and len(arrays) > 1):
+    if (
+        op.name in _SHAPED
+        or (op.name in ELEMENTWISE and len(arrays) > 1)
+        or (op.name in ("set", "add_at") and len(arrays) > 1)
+    ):
         errors.append(ValueError)
     return errors
 
@@ -159,7 +167,9 @@ def branch(
     try:
         joined = [(s, *_join_branches(stage, [b.get(s) for b in branches], s, birth)) for s in slots]
         result, results_found = _join_branches(stage, [b.result for b in branches], None, birth)
-        if stage.specialising and any(_doubtful(found, branches) for found in (*(f for _, _, f in joined), results_found)):
+        if stage.specialising and any(
+            _doubtful(found, branches) for found in (*(f for _, _, f in joined), results_found)
+        ):
             raise JoinFailure("an array that may be one of two")
     except JoinFailure:
         stage.restore(point)
@@ -177,15 +187,16 @@ def branch(
     values = iter(op.results)
     for note in notes:
         stage.heap.write(note, AMBIGUOUS)
-    for slot, desc, found in [*joined, (None, result, results_found)]:
+    outcomes: list[tuple[Slot | None, Desc, list[Any]]] = [*joined, (None, result, results_found)]
+    for place, desc, found in outcomes:
         doubtful = _doubtful(found, branches)
         for cell in doubtful:
             if cell.birth < birth:
                 stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
         new = _rebuilt(desc, values, found, AMBIGUOUS if doubtful else "")
-        if slot is None:
+        if place is None:
             return new
-        stage.heap.write(slot, new)
+        stage.heap.write(place, new)
     raise AssertionError("the result is joined last")
 
 
@@ -204,7 +215,7 @@ def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: li
     for b, raises, fails in zip(branches, dead, (True, False), strict=True):
         if not raises:
             continue
-        *before, last = b.block.ops or [None]
+        before, last = b.block.ops[:-1], next(iter(b.block.ops[-1:]), None)
         if last is not None and last.name == "check" and all(op.name in _PURE for op in before):
             ops += before
             if isinstance(last.args[0], Const):
@@ -333,7 +344,11 @@ class Loop:
     def _start(self) -> None:
         for slot in self.assigned:
             entry = slot.get()
-            if entry is MISSING or not self.wanted(slot) or (slot in self.accumulated and isinstance(entry, Array | list)):
+            if (
+                entry is MISSING
+                or not self.wanted(slot)
+                or (slot in self.accumulated and isinstance(entry, Array | list))
+            ):
                 continue  # ``array += …`` writes the array in place: its cell is found by the journal
             number = is_number(entry) and (slot in self.accumulated or dtype_of(entry).kind in "fc")
             self.descs[slot] = Number(dtype_of(entry), is_weak(entry)) if number else describe(entry)
@@ -427,7 +442,9 @@ class Loop:
             if isinstance(step, Const):
                 go = Scalar(up if step.data > 0 else ir.elementwise("gt", extra[0], stop), weak=True)
             else:
-                go = Scalar(ir.where(ir.elementwise("gt", step, 0), up, ir.elementwise("gt", extra[0], stop)), weak=True)
+                go = Scalar(
+                    ir.where(ir.elementwise("gt", step, 0), up, ir.elementwise("gt", extra[0], stop)), weak=True
+                )
         if self.jumps:
             running = ir.elementwise("eq", extra[-1], FALL)
             if self.bounds is not None:

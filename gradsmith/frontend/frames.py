@@ -51,7 +51,9 @@ class Frame:
         *("on_yield", "interruptible", "cls", "code", "functions", "depth"),
     )
 
-    def __init__(self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str):
+    def __init__(
+        self, stage: Stage, parent: Frame | None, globals_: dict[str, Any], cells: dict[str, Any], function: str
+    ):
         self.stage = stage
         self.vars: dict[str, Any] = stage.heap.scope()
         self.parent = parent
@@ -59,7 +61,9 @@ class Frame:
         self.cells = cells  # closure cells of a function that was not defined by staged code
         self.function = function
         self.owner: Any = None  # the frame of the function around a comprehension
-        self.code: Code | None = None  # of a call: what is run, the functions among its arguments, the regions around it
+        self.code: Code | None = (
+            None  # of a call: what is run, the functions among its arguments, the regions around it
+        )
         self.functions: tuple[Any, ...] = ()
         self.depth = stage.depth
         self.on_yield: Callable[[Any], Any] | None = None  # of a generator: takes what is yielded; whether to stop

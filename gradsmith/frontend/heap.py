@@ -38,10 +38,7 @@ class Slot:
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, Slot)
-            and self.kind == other.kind
-            and self.owner is other.owner
-            and self.key == other.key
+            isinstance(other, Slot) and self.kind == other.kind and self.owner is other.owner and self.key == other.key
         )
 
     def get(self) -> Any:
@@ -67,7 +64,9 @@ class Slot:
         elif self.kind == "attr":
             attributes = getattr(self.owner, "__dict__", None)
             if isinstance(self.owner, type):
-                type.__delattr__(self.owner, self.key) if value is MISSING else type.__setattr__(self.owner, self.key, value)
+                type.__delattr__(self.owner, self.key) if value is MISSING else type.__setattr__(
+                    self.owner, self.key, value
+                )
             elif attributes is not None and not isinstance(getattr(type(self.owner), self.key, None), _SLOT):
                 attributes.pop(self.key, None) if value is MISSING else attributes.__setitem__(self.key, value)
             elif value is MISSING:

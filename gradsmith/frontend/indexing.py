@@ -50,9 +50,7 @@ def resolve(key: Any, ndim: int) -> Index:
     keys = [_array_key(k) for k in keys]
     consumed = sum(_consumes(k) for k in keys)
     if consumed > ndim:
-        raise IndexError(
-            f"too many indices for array: array is {ndim}-dimensional, but {consumed} were indexed"
-        )
+        raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {consumed} were indexed")
     ellipses = [n for n, k in enumerate(keys) if k is Ellipsis]
     if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
@@ -163,9 +161,7 @@ def _check_broadcast(value: Value, place: Value) -> None:
             st.current().check(Scalar(fits, weak=True), ValueError, message, Scalar(n, weak=True), Scalar(m, weak=True))
 
 
-def view(
-    x: Array, read: Any, write: Any, ndim: int, contiguous: bool = False, dtype: np.dtype | None = None
-) -> Array:
+def view(x: Array, read: Any, write: Any, ndim: int, contiguous: bool = False, dtype: np.dtype | None = None) -> Array:
     """A view of ``x``: reads through ``read(base)``, writes through ``write(base, new)``."""
     return Array(x.cell, (*x.views, View(read, write, ndim, contiguous, dtype)))
 

@@ -14,7 +14,6 @@ from gradsmith.frontend.values import Array, Scalar, is_grown
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 
-
 #: how many iterations may be unrolled, and how many items an iterator may give
 MAX_UNROLL = 20_000
 
@@ -94,7 +93,9 @@ class Zip(Lazy):
         shortest = lengths[0]
         for n in lengths[1:]:
             if self.strict:
-                stage.check(objects.compare(stage, "==", n, shortest), ValueError, "zip() arguments have different lengths")
+                stage.check(
+                    objects.compare(stage, "==", n, shortest), ValueError, "zip() arguments have different lengths"
+                )
             if isinstance(n, Scalar) or isinstance(shortest, Scalar):
                 shortest = Scalar(ir.elementwise("minimum", st.index_value(n), st.index_value(shortest)), weak=True)
             else:
@@ -199,7 +200,9 @@ class Once:
         if isinstance(position, Scalar):
             raise st.NeedConcrete(position.value)
         if position == self.LOST:
-            raise UnsupportedCode("an iterator that is used again after a loop or a zip that may not have used all of it")
+            raise UnsupportedCode(
+                "an iterator that is used again after a loop or a zip that may not have used all of it"
+            )
         if self.items is None:
             st.current().heap.write(Slot("attr", self, "items"), self.make())
         return position
@@ -217,7 +220,11 @@ class Once:
             return self.items.rest(position) if whole or position else self.items
         if not position:
             return self.items
-        return self.items[position:] if isinstance(self.items, list | tuple) and not is_grown(self.items) else Tail(self.items, position)
+        return (
+            self.items[position:]
+            if isinstance(self.items, list | tuple) and not is_grown(self.items)
+            else Tail(self.items, position)
+        )
 
     def advance(self) -> Any:
         """The next item. Raises StopIteration."""
@@ -281,5 +288,3 @@ def loop_bounds(xs: Any) -> tuple[Value, Value, Value]:
 def loop_item(xs: Any, i: Any) -> Any:
     """The item of the iteration with loop index ``i``."""
     return i if isinstance(xs, Range | range) else item(xs, i)
-
-

@@ -328,7 +328,9 @@ def _join_elems(a: Any, b: Any) -> Any:
         return Number(np.result_type(a.dtype, b.dtype), a.weak and b.weak)
     if isinstance(a, Elements) and isinstance(b, Elements) and a.ndim == b.ndim:
         return Elements(np.result_type(a.dtype, b.dtype), a.ndim, True)
-    raise JoinFailure("a list that grows in a loop and holds both numbers and arrays, or arrays of different dimensions")
+    raise JoinFailure(
+        "a list that grows in a loop and holds both numbers and arrays, or arrays of different dimensions"
+    )
 
 
 def _say(x: Any) -> str:

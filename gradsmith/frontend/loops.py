@@ -173,7 +173,9 @@ def _current_jump(frame: Frame) -> Any:
     return frame.vars.get(JUMP, FALL)
 
 
-def _unroll(frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts) -> Any:
+def _unroll(
+    frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts
+) -> Any:
     """Run ``each`` for the items from the k-th on."""
     stage = frame.stage
     slot = Slot("key", frame.vars, JUMP)
@@ -189,7 +191,9 @@ def _unroll(frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, ea
             going = arithmetic.binary("==", running, FALL)
             if items.has(k):
                 if stage.depth >= MAX_REGIONS:
-                    raise UnsupportedCode("a loop over the many items of a container that is left on a run-time condition")
+                    raise UnsupportedCode(
+                        "a loop over the many items of a container that is left on a run-time condition"
+                    )
                 _fork_rest(frame, going, items, k, each, facts)
             return _current_jump(frame)
         if jump == CONTINUE:
@@ -317,5 +321,3 @@ def _loop_from(frame: Frame, point: tuple[int, int], test: Any, body: Callable[[
     """Start over as a loop of the Program: the loop turned out to depend on run-time values."""
     frame.stage.restore(point)
     return _loop(frame, facts, body=lambda i: body(), test=test)
-
-

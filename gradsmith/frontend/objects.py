@@ -87,7 +87,22 @@ def _plain(x: Any) -> bool:
     return isinstance(x, _PLAIN) or x is None
 
 
-_PLAIN = (int, float, complex, str, bytes, np.generic, list, tuple, dict, set, frozenset, np.dtype, type, types.GenericAlias)
+_PLAIN = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    np.generic,
+    list,
+    tuple,
+    dict,
+    set,
+    frozenset,
+    np.dtype,
+    type,
+    types.GenericAlias,
+)
 
 
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
@@ -148,7 +163,8 @@ def unary(stage: Stage, symbol: str, x: Any) -> Any:
     """``-x``, ``+x``, ``~x``."""
     if isinstance(x, Symbolic):
         return arithmetic.unary(symbol, x)
-    function = {"-": operator.neg, "+": operator.pos, "~": operator.invert}[symbol]
+    functions: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
+    function = functions[symbol]
     method = getattr(type(x), {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[symbol], None)
     if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
@@ -216,7 +232,9 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
         container = iterate(stage, container.take(Once.LOST))
     if isinstance(container, Array):
         return arithmetic.truth(call_catalogue(np.any, arithmetic.binary("==", container, x)))
-    if isinstance(x, Symbolic) or (isinstance(container, list | tuple) and any(isinstance(c, Symbolic) for c in container)):
+    if isinstance(x, Symbolic) or (
+        isinstance(container, list | tuple) and any(isinstance(c, Symbolic) for c in container)
+    ):
         if isinstance(container, dict | set | frozenset | str | range):
             return stage.concrete(x) in container
         found: Any = False
@@ -350,7 +368,9 @@ def _computes(cls: type, found: Any) -> bool:
     if isinstance(found, functools.cached_property):
         return True
     getter = getattr(type(found), "__get__", None)
-    return isinstance(getter, types.FunctionType) and not isinstance(found, FUNCTIONS) and not _library_type(type(found))
+    return (
+        isinstance(getter, types.FunctionType) and not isinstance(found, FUNCTIONS) and not _library_type(type(found))
+    )
 
 
 def _computed_attribute(stage: Stage, x: Any, name: str, found: Any) -> Any:
@@ -414,7 +434,9 @@ def _python_number_attribute(x: Scalar, name: str) -> Any:
     if name == "conjugate":
         return Method(x, lambda y: Scalar(ir.conj(y.value), weak=True) if kind == "c" else y, name)
     if name == "is_integer" and kind == "f":
-        return Method(x, lambda y: arithmetic.python_number(ir.elementwise("eq", ir.elementwise("floor", y.value), y.value)), name)
+        return Method(
+            x, lambda y: arithmetic.python_number(ir.elementwise("eq", ir.elementwise("floor", y.value), y.value)), name
+        )
     raise AttributeError(f"{type_name(x)!r} object has no attribute {name!r}")
 
 
@@ -654,7 +676,8 @@ def format_pieces(pieces: list[Any]) -> Text | str:
             values.append(value)
         else:
             if conversion > 0:
-                value = {"r": repr, "s": str, "a": ascii}[chr(conversion)](value)
+                conversions: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+                value = conversions[chr(conversion)](value)
             template += _escape(format(value, spec))
     return make_text(template, values)
 

@@ -96,7 +96,9 @@ def _same(now: list[Any], before: list[Any]) -> bool:
     if all(map(operator.is_, now, before)):
         return True
     plain = (int, float, complex, str, bytes)
-    return all(a is b or (type(a) is type(b) and isinstance(a, plain) and a == b) for a, b in zip(now, before, strict=True))
+    return all(
+        a is b or (type(a) is type(b) and isinstance(a, plain) and a == b) for a, b in zip(now, before, strict=True)
+    )
 
 
 def _itself(x: Any) -> Any:

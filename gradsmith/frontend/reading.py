@@ -141,7 +141,9 @@ class Outside:
             self.complete = False
             return
         copy = x.copy()
-        self.places.append((lambda: bool(x.shape == copy.shape and x.dtype == copy.dtype and _equal_bits(x, copy)), True))
+        self.places.append(
+            (lambda: bool(x.shape == copy.shape and x.dtype == copy.dtype and _equal_bits(x, copy)), True)
+        )
 
     def _function(self, f: types.FunctionType) -> None:
         wrapped = getattr(f, "__wrapped__", None)
@@ -249,8 +251,9 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _numpy_random_state() -> Any:
-    kind, keys, *rest = np.random.get_state()
-    return kind, keys.tobytes(), *rest  # type: ignore[union-attr]
+    state: Any = np.random.get_state()
+    kind, keys, *rest = state
+    return kind, keys.tobytes(), *rest
 
 
 def _equal_bits(x: np.ndarray, y: np.ndarray) -> bool:

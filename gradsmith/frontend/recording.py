@@ -117,6 +117,7 @@ class Recorder:
             if not outermost:
                 yield
                 return
+            assert self.outside is not None
             with replaced(self.outside.scopes.values(), self.outside.cells), _users_recursion():
                 yield
         finally:
@@ -201,7 +202,9 @@ class Recorder:
         if isinstance(x, Recorded) or type(x) is np.ndarray:
             return self.unwrap(x)
         if not _is_opaque(x) and contains_symbolic(x):
-            self.refuse(f"an object of type {type(x).__name__} that holds recorded values; use a dataclass, a tuple or a dict")
+            self.refuse(
+                f"an object of type {type(x).__name__} that holds recorded values; use a dataclass, a tuple or a dict"
+            )
         return x
 
     # ---- operations -------------------------------------------------------------------------------------------------
@@ -652,7 +655,7 @@ _set_recorded, _set_scope = _setter("_recorded"), _setter("_scope")
 
 
 def _recorded(cls: type, x: Any, scope: Scope) -> Any:
-    new = object.__new__(cls)
+    new: Any = object.__new__(cls)
     _set_recorded(new, x)
     _set_scope(new, scope)
     return new

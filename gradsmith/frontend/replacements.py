@@ -43,7 +43,8 @@ def replaced(scopes: Iterable[dict[str, Any]], cells: Iterable[types.CellType]) 
     """Let these globals and closures hold the stand-ins. Other threads may see them: there they do what the originals do."""
     changed: list[tuple[Any, Any, Any, Any]] = []
     with _lock:
-        for scope in [*scopes, *map(_Cell, cells)]:
+        places: list[Any] = [*scopes, *map(_Cell, cells)]
+        for scope in places:
             for name, x in list(scope.items()):
                 stand_in = _stand_in(x)
                 if stand_in is not None:

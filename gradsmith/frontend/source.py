@@ -55,7 +55,7 @@ def _definition(code: types.CodeType, lines: tuple[str, ...]) -> FunctionNode | 
 
 
 def _positions(code: types.CodeType) -> list[tuple[int | None, ...]]:
-    found = list(code.co_positions())
+    found: list[tuple[int | None, ...]] = list(code.co_positions())
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             found += _positions(const)
@@ -103,7 +103,9 @@ def _belongs(node: FunctionNode, code: types.CodeType) -> bool:
     params += [p.arg for p in (a.vararg, a.kwarg) if p]
     expected = code.co_varnames[: len(params)]
     # names such as __x are mangled in a class body
-    if [p for p in params if p[:2] != "__"] != [p for p in expected if not p.startswith("_") or p in params and p[:2] != "__"]:
+    if [p for p in params if p[:2] != "__"] != [
+        p for p in expected if not p.startswith("_") or p in params and p[:2] != "__"
+    ]:
         return False
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     names |= {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}

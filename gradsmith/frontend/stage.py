@@ -148,7 +148,7 @@ class Stage:
         """Guard: an array that was found in two places is one and the same there."""
         for capture in self.captures:
             if capture.cell is known.cell:
-                self.assumptions.append((lambda: read() is capture.read(), True))
+                self.assumptions.append((lambda capture=capture: read() is capture.read(), True))
                 return
 
     def assume(self, read: Callable[[], Any], found: Any, name: str) -> None:
@@ -245,7 +245,9 @@ class Stage:
         for result in op.results:
             found = self.known[result]
             if isinstance(found, np.ndarray):
-                shared = found.base is not None or op.name in CONTROL or any(self.known.get(a) is found for a in op.args)
+                shared = (
+                    found.base is not None or op.name in CONTROL or any(self.known.get(a) is found for a in op.args)
+                )
                 self.known[result] = found.copy() if shared else found
                 self._owned.add(result)
 
@@ -407,6 +409,7 @@ class Stage:
         """Replace the elements of ``target`` (through its views) by ``new``."""
         if target.cell.ambiguous:
             raise NotSpecialised(target.cell.ambiguous)
+        self.loses_writes |= target.cell.merged
 
         def through(base: Value, views: Sequence[Any]) -> Value:
             if not views:
@@ -538,7 +541,3 @@ def index_value(x: Any) -> Value:
 def integer(value: Value) -> Scalar | int:
     """A Python int from an int64 Value."""
     return int(value.data) if isinstance(value, Const) else Scalar(value, weak=True)
-
-
-
-

@@ -207,8 +207,10 @@ def choose(
         return False
     stage = frame.stage
     if rest is not None and any(ends):
-        sides = [_followed(frame, side, rest) if not end else side for side, end in zip((then, otherwise), ends, strict=True)]
-        fork(frame, t, *sides, live=end)
+        sides = [
+            _followed(frame, side, rest) if not end else side for side, end in zip((then, otherwise), ends, strict=True)
+        ]
+        fork(frame, t, sides[0], sides[1], live=end)
         return True
     point = stage.checkpoint()
     try:
@@ -221,7 +223,7 @@ def choose(
     stage.duplications += 1
     try:
         sides = [_followed(frame, side, rest) for side in (then, otherwise)]
-        flow.branch(stage, t.value, *sides, wanted(frame, end))
+        flow.branch(stage, t.value, sides[0], sides[1], wanted(frame, end))
         return True
     except JoinFailure:
         stage.restore(point)
@@ -282,7 +284,9 @@ def _unpack(node: ast.Tuple | ast.List, scope: Scope) -> Callable[[Frame, Any], 
         if starred:
             k, extra = starred[0], len(items) - (len(targets) - 1)
             if extra < 0:
-                raise ValueError(f"not enough values to unpack (expected at least {len(targets) - 1}, got {len(items)})")
+                raise ValueError(
+                    f"not enough values to unpack (expected at least {len(targets) - 1}, got {len(items)})"
+                )
             items = [*items[:k], frame.stage.heap.born(items[k : k + extra]), *items[k + extra :]]
         if len(items) != len(targets):
             few = len(items) < len(targets)
@@ -484,7 +488,9 @@ def fail(frame: Frame, error: BaseException) -> None:
         raise DeadPath
     text, values = _template(args[0]) if args else ("", [])
     values = [v if isinstance(v, Scalar) else str(v) for v in values]
-    stage.builder.emit("check", [Const(False), *(v.value for v in values if isinstance(v, Scalar))], error=type(error), message=text)
+    stage.builder.emit(
+        "check", [Const(False), *(v.value for v in values if isinstance(v, Scalar))], error=type(error), message=text
+    )
     raise DeadPath
 
 
@@ -513,7 +519,10 @@ def _importfrom(node: ast.ImportFrom, scope: Scope) -> Callable[[Frame], None]:
         module = importlib.import_module(name, frame.globals.get("__package__"))
         for attribute, store in stores:
             found = getattr(module, attribute, None)
-            store(frame, found if hasattr(module, attribute) else importlib.import_module(f"{module.__name__}.{attribute}"))
+            store(
+                frame,
+                found if hasattr(module, attribute) else importlib.import_module(f"{module.__name__}.{attribute}"),
+            )
 
     return run
 
@@ -539,7 +548,9 @@ def _facts(node: ast.For | ast.While, live: Liveness) -> Facts:
     """What the source says about a loop."""
     parts: list[ast.AST] = [*node.body, *([node.target] if isinstance(node, ast.For) else [node.test])]
     assigned = assigned_names(parts)
-    accumulated = {n.target.id for n in _own_nodes(parts) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    accumulated = {
+        n.target.id for n in _own_nodes(parts) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+    }
     returns = any(isinstance(n, ast.Return) for n in _own_nodes(node.body))
     breaks = any(isinstance(n, ast.Break) for n in _loop_nodes(node.body))
     index_name = _index_name(node)
@@ -620,7 +631,13 @@ def _suppressed(manager: Any) -> tuple[type[BaseException], ...]:
     if isinstance(manager, suppress):
         return manager._exceptions  # type: ignore[attr-defined]
     leave = objects.user_method(manager, "__exit__")
-    code = leave.code.node if isinstance(leave, StagedFunction) else compiled(leave.__code__, leave.__module__ or "").node if leave else None
+    code = (
+        leave.code.node
+        if isinstance(leave, StagedFunction)
+        else compiled(leave.__code__, leave.__module__ or "").node
+        if leave
+        else None
+    )
     return (Exception,) if code is not None and any(_gives_something(n) for n in ast.walk(code)) else ()
 
 
@@ -631,7 +648,10 @@ def _gives_something(node: ast.AST) -> bool:
 
 
 def _with(node: ast.With, scope: Scope, live: Liveness) -> Callable[[Frame], None]:
-    items = [(compile_expr(i.context_expr, scope), compile_target(i.optional_vars, scope) if i.optional_vars else None) for i in node.items]
+    items = [
+        (compile_expr(i.context_expr, scope), compile_target(i.optional_vars, scope) if i.optional_vars else None)
+        for i in node.items
+    ]
     body = compile_block(node.body, scope, live)
 
     def run(frame: Frame, k: int = 0) -> None:

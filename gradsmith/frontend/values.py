@@ -76,7 +76,9 @@ class Scalar(Symbolic):
     @property
     def python_type(self) -> type:
         """The class that ``type(x)`` gives in the user's program."""
-        return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[self.dtype.kind] if self.weak else self.dtype.type
+        return (
+            {"b": bool, "i": int, "u": int, "f": float, "c": complex}[self.dtype.kind] if self.weak else self.dtype.type
+        )
 
     def __repr__(self) -> str:
         return f"<number {self.value.name or ''}: {self.python_type.__name__}, known at run time>"

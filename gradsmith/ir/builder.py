@@ -215,7 +215,7 @@ def _install_operators() -> None:
         setattr(Value, f"__r{python}__", backward(name))
     for python, name in {"and": "and", "or": "or", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge"}.items():
         setattr(Value, f"__{python}__", forward(name))
-    Value.__neg__ = lambda x: elementwise("neg", x)  # type: ignore[attr-defined]
+    Value.__neg__ = lambda x: elementwise("neg", x)  # type: ignore[method-assign]
 
 
 _install_operators()

@@ -124,7 +124,9 @@ class Generator:
         if kind == 7 and self.names.matrices:
             a = self.pick(list(self.names.matrices))
             rows, columns = self.names.matrices[a]
-            return self.pick([f"{a}[{self.index(rows)}, {self.index(columns)}]", f"{a}[{self.index(rows)}][{self.index(columns)}]"])
+            return self.pick(
+                [f"{a}[{self.index(rows)}, {self.index(columns)}]", f"{a}[{self.index(rows)}][{self.index(columns)}]"]
+            )
         if kind == 8 and self.names.lists:
             a = self.pick(self.names.lists)
             return self.pick([f"{a}[-1]", f"{a}[0]", f"sum({a}) / len({a})"])
@@ -180,7 +182,12 @@ class Generator:
             view = self.view(length)
             if view is not None and self.choose(4):
                 return view
-            return self.pick([f"np.array([{', '.join(self.number(0) for _ in range(length))}])", f"np.full({length}, {self.number(0)})"])
+            return self.pick(
+                [
+                    f"np.array([{', '.join(self.number(0) for _ in range(length))}])",
+                    f"np.full({length}, {self.number(0)})",
+                ]
+            )
         a, b = self.vector(length, depth - 1), self.vector(length, depth - 1)
         c = self.number(1)
         options = [
@@ -237,7 +244,15 @@ class Generator:
 
     def augment_number(self) -> None:
         a = self.pick(self.names.numbers)
-        self.write(self.pick([f"{a} += 0.3 * np.sin({self.number(1)})", f"{a} *= math.cos({self.number(1)})", f"{a} /= 1.5 + {self.number(0)} ** 2"]))
+        self.write(
+            self.pick(
+                [
+                    f"{a} += 0.3 * np.sin({self.number(1)})",
+                    f"{a} *= math.cos({self.number(1)})",
+                    f"{a} /= 1.5 + {self.number(0)} ** 2",
+                ]
+            )
+        )
 
     def new_vector(self) -> None:
         length = self.pick([2, 3, N])
@@ -257,12 +272,18 @@ class Generator:
         elif kind == 1:
             self.write(f"{v}[{self.index(n)}] {self.pick(['+=', '-='])} 0.3 * np.sin({self.number(1)})")
         elif kind == 2:
-            self.write(f"{v} {self.pick(['+= 0.3 *', '-= 0.3 *', '*='])} np.sin({self.pick([self.vector(n, 1), self.number(1)])})")
+            self.write(
+                f"{v} {self.pick(['+= 0.3 *', '-= 0.3 *', '*='])} np.sin({self.pick([self.vector(n, 1), self.number(1)])})"
+            )
         else:
             wanted = 1 + self.choose(n)
             part = self.pick(self.slices(n, wanted))
             value = self.pick([self.vector(wanted, 1), self.number(1)])
-            self.write(self.pick([f"{v}{part} = {value}", f"{v}{part} += 0.3 * np.sin({value})", f"{v}{part} *= np.cos({value})"]))
+            self.write(
+                self.pick(
+                    [f"{v}{part} = {value}", f"{v}{part} += 0.3 * np.sin({value})", f"{v}{part} *= np.cos({value})"]
+                )
+            )
 
     def write_matrix(self) -> None:
         if not self.names.matrices or self.choose(5) == 0:
@@ -347,7 +368,15 @@ class Generator:
         fixed: list[str] = []
         kind = self.choose(7)
         if kind < 3:
-            bounds = [str(self.choose(5)), "n", f"len({v})", f"1, {n}", f"{n - 1}, -1, -1", self.integer(), f"{self.integer()} % 3"]
+            bounds = [
+                str(self.choose(5)),
+                "n",
+                f"len({v})",
+                f"1, {n}",
+                f"{n - 1}, -1, -1",
+                self.integer(),
+                f"{self.integer()} % 3",
+            ]
             self.write(f"for {i} in range({self.pick(bounds)}):")
         elif kind == 3:
             self.write(f"for {e} in {self.pick([v, f'{v}[::-1]', f'{v}[1:]'])}:")

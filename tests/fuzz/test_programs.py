@@ -113,9 +113,7 @@ def compare_with_differences(f: Callable[..., Any], args: list[Any], gradient: A
             moved[k] = moved[k] + h * d if isinstance(moved[k], np.ndarray) else float(moved[k] + h * d)
         return float(f(*moved))
 
-    coarse, fine = (
-        (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h) for h in (1e-4, 3e-5)
-    )
+    coarse, fine = ((8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h) for h in (1e-4, 3e-5))
     scale = 1.0 + abs(fine)
     if abs(coarse - fine) <= 1e-7 * scale:
         slope = sum(np.sum(g * d) for g, d in zip(gradient, directions, strict=True))

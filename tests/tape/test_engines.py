@@ -38,7 +38,9 @@ def from_text(text: str, name: str = "f") -> Any:
 
 
 def test_a_function_without_source() -> None:
-    f = from_text("def f(x):\n    y = np.zeros(3)\n    y[:] = x * 2\n    return np.sum(y ** 2) if x[0] > 0 else np.sum(y)")
+    f = from_text(
+        "def f(x):\n    y = np.zeros(3)\n    y[:] = x * 2\n    return np.sum(y ** 2) if x[0] > 0 else np.sum(y)"
+    )
     with pytest.raises(gs.SourceUnavailable):
         gs.grad(f, engine="source")(X)
     with pytest.warns(gs.GradsmithWarning, match=r"f is run by Python.*source"):

@@ -393,7 +393,10 @@ def _update_value(context: Context, op: Op) -> Outcome:
     x, v, *args = op.args
     producer = _producer(v, "broadcast_to", "full")
     if producer is None and (whole := _producer(v, "set")) and all(e == ":" for e in whole.attrs["spec"]):
-        v, producer = whole.args[0], Op("broadcast_to", [whole.args[1]])  # writing all of an array broadcasts to its shape
+        v, producer = (
+            whole.args[0],
+            Op("broadcast_to", [whole.args[1]]),
+        )  # writing all of an array broadcasts to its shape
     if producer and context.shapes.dims(v) == index_dims(context.shapes, op, op.results[0]):
         return new_op(op, op.name, [x, producer.args[0], *args], **op.attrs)
     return None
