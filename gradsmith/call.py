@@ -406,7 +406,7 @@ def stage_call(
             raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
         if stage.loses_writes:
             stage.heap.rollback(0)
-            raise UnsupportedCode(
+            raise NotSpecialised(
                 "writing into an array that is an argument on some paths only, so that it is open whether to change the caller's"
             )
         symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]

@@ -35,7 +35,8 @@ def recomputation(op: Op) -> str:
     spared = Counter(v.name or str(v.type) for v in op.attrs["recomputed"] if getattr(v.type, "ndim", 1))
     names = ", ".join(name if n == 1 else f"{n} × {name}" for name, n in spared.items())
     where = f" (line {op.loc.line})" if op.loc else ""
-    return f"checkpoint {op.attrs['function']}{where}: keeps {', '.join(kept) or 'nothing'}; computed again instead of stored: {names or 'nothing'}"
+    keeps = f"checkpoint {op.attrs['function']}{where}: keeps {', '.join(kept) or 'nothing'}"
+    return f"{keeps}; computed again instead of stored: {names or 'nothing'}"
 
 
 def stored(program: Program) -> list[str]:

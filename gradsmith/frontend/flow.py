@@ -258,10 +258,16 @@ def _doubtful(found: list[Any], branches: list[_Branch]) -> list[Cell]:
     return [a.cell for x, b in zip(found, branches, strict=True) for a in arrays_in(x) if b.names.several(a.cell)]
 
 
+def _callers(found: Iterable[Any]) -> bool:
+    """Whether one of different objects has an array that is (or may be) the caller's."""
+    different = len({id(x) for x in found}) > 1
+    return different and any(a.cell.outside or a.cell.merged for x in found for a in arrays_in(x))
+
+
 def _rebuilt(desc: Desc, values: Iterator[Value], found: Iterable[Any], ambiguous: str) -> Any:
     """The object that stands for one of ``found``."""
     new = desc.rebuild(values, ambiguous)
-    if any(a.cell.outside or a.cell.merged for x in found for a in arrays_in(x)):
+    if _callers(found):
         for array in arrays_in(new):
             array.cell.merged = True
     return new
@@ -331,7 +337,7 @@ class Loop:
             if stable and self.endless:
                 self.stage.restore(point)
                 raise Endless("a loop without end")
-            if stable and self.stage.specialising and self.ambiguous:
+            if stable and self.stage.specialising and (self.ambiguous or self.merged):
                 self.stage.restore(point)
                 raise JoinFailure("an array that may be one of two")
             if stable:

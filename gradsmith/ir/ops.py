@@ -34,8 +34,8 @@ operation           meaning
 ``argmax argmin (x)``              attrs ``axis``; int64
 ``cumsum cumprod (x)``             attrs ``axis``
 ``matmul(x, y)``    as numpy.matmul, operands of ndim ≥ 1
-``host(*args)``     a function of ``HOST`` (attrs ``fn``: its dotted name, or a Python callable; attrs ``kwargs``: a dict of static keyword arguments;
-                    attrs ``types``: result types) run by Python on ndarrays / NumPy scalars; pure
+``host(*args)``     a function of ``HOST`` (attrs ``fn``: its dotted name, or a Python callable; attrs ``kwargs``: static
+                    keyword arguments; attrs ``types``: result types) run by Python on ndarrays / NumPy scalars; pure
 
 ``seq_new()``       empty sequence, attrs ``elem``
 ``seq_push(s, v)``  ``s`` with v at its end                 ``seq_pop(s)``   → (s without its last element, that element)

@@ -41,14 +41,14 @@ def sources(draw: Any) -> str:
 _QUIET = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=_QUIET)
+@settings(max_examples=80, deadline=None, suppress_health_check=_QUIET)
 @given(sources(), st.integers(0, 1000))
 def test_random_functions(folder: Path, text: str, seed: int) -> None:
     check(function(text, folder), seed)
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None, suppress_health_check=_QUIET)
+@settings(max_examples=300, deadline=None, suppress_health_check=_QUIET)
 @given(sources(), st.integers(0, 1000))
 def test_many_random_functions(folder: Path, text: str, seed: int) -> None:
     check(function(text, folder), seed)
