@@ -615,7 +615,8 @@ class RecordedArray(_Common):
         return int(_perform(self, lambda stage, x: stage.concrete(objects.length(stage, x))))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(_perform(self, objects.iterate))
+        # item by item: what the loop writes into the array is seen by its later iterations
+        return (self[k] for k in range(len(self)))
 
     def __contains__(self, x: Any) -> bool:
         return bool(_perform(self, lambda stage, own, y: stage.concrete(objects.compare(stage, "in", y, own)), x))

@@ -24,6 +24,37 @@ def two_names_one_array(x):
     return np.sum(y * y)
 
 
+@case([numbers(6)])
+def written_while_iterated(x):
+    y = x * 1.0
+    total = 0.0
+    for e in y:
+        y, y = y, y
+        y[3:4] *= np.cos(e)
+        total += e
+    return total + np.sum(y)
+
+
+@case([numbers(6)])
+def written_while_enumerated(x):
+    y = x * 1.0
+    total = 0.0
+    for i, e in enumerate(y):
+        y[3:] += 0.1 * e
+        total += e * i
+    return total + np.sum(y)
+
+
+@case([numbers(6)])
+def written_while_zipped_with_itself(x):
+    y = x.copy()
+    total = 0.0
+    for a, b in zip(y, y[1:]):
+        y[2] += a * b
+        total += a * b
+    return total
+
+
 @case([numbers(4)])
 def two_names_then_rebound(x):
     y = x * 1.0
