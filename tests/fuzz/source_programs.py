@@ -200,8 +200,9 @@ class Generator:
             f"np.where({a} > {self.constant()}, {b}, 0.3 * {a})",
             f"0.3 * np.cumsum({a})",
         ]
-        if length == ROWS and self.names.matrices:
-            options.append(f"np.tanh({self.pick(list(self.names.matrices))} @ {self.vector(N, 0)})")
+        fitting = [k for k, shape in self.names.matrices.items() if shape == (length, N)]
+        if fitting:
+            options.append(f"np.tanh({self.pick(fitting)} @ {self.vector(N, 0)})")
         return self.pick(options)
 
     def condition(self) -> str:
