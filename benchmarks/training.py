@@ -1,9 +1,9 @@
 """`python -m benchmarks.training`: a model of nested objects trained for 100 steps, beside PyTorch and JAX.
 
 Three dense layers 100–64–64–10, each an object with two arrays, minibatches of 64, float64, one thread, plain gradient
-descent. gradsmith: `gs.value_and_grad(loss)(model, x, y)` and `gs.tree_map` for the update. PyTorch: eager, updates in
-place. JAX: the whole step in one `jit`, everything on the device. All start from the same parameters and must end with
-the same.
+descent. gradsmith: the whole step in one `gs.jit`, and beside it `gs.value_and_grad(loss)(model, x, y)` with the update by
+`gs.tree_map` outside. PyTorch: eager, updates in place. JAX: the whole step in one `jit`, everything on the device. All
+start from the same parameters and must end with the same.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from benchmarks.libraries import JAX, TORCH, using
 STEPS, BATCH, BATCHES = 100, 64, 10
 SIZES = (100, 64, 64, 10)
 RATE = 0.1
+UPDATE_APART = "gradsmith, update apart"
 
 
 @dataclass
@@ -73,19 +74,28 @@ def arrays(trained: Network) -> list[np.ndarray]:
     return [np.asarray(a) for layer in trained.layers for a in (layer.weights, layer.bias)]
 
 
-def gradsmith_training() -> Run:
+def gradsmith_training(whole: bool = True) -> Run:
     import gradsmith as gs
 
     gradient, batches = gs.value_and_grad(loss), minibatches()
 
+    def update(model: Network, x: Any, y: Any) -> Network:
+        _, slope = gradient(model, x, y)
+        return gs.tree_map(lambda p, g: p - RATE * g, model, slope)
+
+    step = gs.jit(update) if whole else update
+
     def run() -> list[np.ndarray]:
         model = network()
         for x, y in schedule(batches):
-            _, slope = gradient(model, x, y)
-            model = gs.tree_map(lambda p, g: p - RATE * g, model, slope)
+            model = step(model, x, y)
         return arrays(model)
 
     return run
+
+
+def gradsmith_training_by_gradient() -> Run:
+    return gradsmith_training(whole=False)
 
 
 def torch_training() -> Run:
@@ -133,10 +143,15 @@ def jax_training() -> Run:
 def case() -> Case:
     contestants = [
         Contestant(name, "derivative", make, scale=1 / STEPS)
-        for name, make in ((GRADSMITH, gradsmith_training), (TORCH, torch_training), (JAX, jax_training))
+        for name, make in (
+            (GRADSMITH, gradsmith_training),
+            (UPDATE_APART, gradsmith_training_by_gradient),
+            (TORCH, torch_training),
+            (JAX, jax_training),
+        )
     ]
     title = "time of one training step: three dense layers 100–64–64–10 as objects, minibatch 64"
-    return Case("training", title, contest(contestants, rtol=1e-8), [Target(1, TORCH), Target(1, JAX)])
+    return Case("training", title, contest(contestants, rtol=1e-8), [Target(1, TORCH), Target(0.8, JAX)])
 
 
 def main() -> int:

@@ -20,6 +20,9 @@ import numpy as np
 import optree
 
 from gradsmith import tree
+from gradsmith.frontend import builtins as staged
+from gradsmith.frontend import mapping
+from gradsmith.frontend.values import Recorded
 
 Reader = Callable[[Any], "list[Any] | None"]
 Maker = Callable[..., Any]
@@ -63,7 +66,7 @@ def _is_plain(node: tree.Tree) -> bool:
     return node.type in _CONTAINERS or node.type in tree.fields
 
 
-_NUMBERS = (int, float, complex, np.ndarray, np.generic)
+_NUMBERS = (int, float, complex, np.ndarray, np.generic, Recorded)
 #: by class: the structure of the value of that class that was last mapped over, and its form
 _last: dict[type, tuple[tree.Tree, Reader, Maker]] = {}
 
@@ -75,7 +78,7 @@ def _form_of(x: Any) -> tuple[tree.Tree, Reader, Maker]:
         return known
     structure = tree.flatten(x)[1]
     read, make = reader(structure), maker(structure, {})
-    if read is None or make is None:
+    if read is None or make is None or read(x) is None:  # too large to have a form, or its leaves are not plain
         return structure, structure.flatten_up_to, lambda *leaves: tree.unflatten(structure, leaves)
     _last[type(x)] = structure, read, make
     return _last[type(x)]
@@ -103,6 +106,9 @@ def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
         for place in zip(*rows, strict=True)
     ]
     return make(*mapped)
+
+
+staged.register(tree_map, mapping.tree_map)
 
 
 def _has_none(place: tuple[Any, ...]) -> bool:

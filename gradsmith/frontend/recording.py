@@ -163,6 +163,9 @@ class Recorder:
         if kind is Handle:  # Python draws from it while it records
             self.drew = True
             return effects.object_of(self.stage.known[x.number.value])
+        if hasattr(x, "__dict__") and not _is_opaque(x) and contains_symbolic(x):
+            leaves, structure = tree.flatten(x)
+            return x if tree.is_leaf(structure) else tree.unflatten(structure, [self.wrap(leaf) for leaf in leaves])
         return x
 
     def _method(self, method: objects.Method) -> Callable[..., Any]:
@@ -327,6 +330,7 @@ def _is_opaque(x: Any) -> bool:
     return isinstance(x, _OPAQUE) or type(x).__module__.split(".")[0] == "gradsmith"
 
 
+tree.count_as_numbers(Recorded)
 _OPAQUE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType, type, functools.partial)
 
 
