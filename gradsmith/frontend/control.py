@@ -25,7 +25,7 @@ from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
 from gradsmith.ir.types import ArrayType, SeqType
 from gradsmith.transforms.activity import defined_inside
 from gradsmith.transforms.edit import replace_values, rewrite_ops
-from gradsmith.transforms.expand import bind, close
+from gradsmith.transforms.expand import bind, close, expand
 
 
 class Zero:
@@ -451,8 +451,10 @@ def checkpoint(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]
                 if stage.heap.birth(slot.owner) < birth and not (slot.kind == "attr" and slot.key == "ambiguous")
             ]
         closed = Block((), block.ops, exports.values)
-        if any(isinstance(v.type, SeqType) for v in (*free_values(closed), *exports.values)):
+        sequences = any(isinstance(v.type, SeqType) for v in (*free_values(closed), *exports.values))
+        if sequences or not _keeps_draws(closed):
             raise _CannotExport
+        expand(closed, lambda op: "checkpoint" in op.attrs and _draws(op))
     except _CannotExport:
         stage.builder.block.ops += block.ops
         return result
@@ -464,6 +466,19 @@ def checkpoint(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]
     for slot, value in writes:
         stage.heap.write(slot, value(op.results))
     return rebuild(op.results)
+
+
+def _draws(op: Op) -> bool:
+    """Whether running ``op`` gives random numbers or other results of Python's, which cannot be computed again."""
+    return op.name == "effect" and bool(op.results) or any(_draws(o) for r in op.regions for o in r.ops)
+
+
+def _keeps_draws(block: Block) -> bool:
+    """Whether what is drawn in ``block`` is drawn outside of loops and branches, where it can be kept."""
+    return all(
+        op.name == "effect" or not _draws(op) or ("checkpoint" in op.attrs and _keeps_draws(op.regions[0]))
+        for op in block.ops
+    )
 
 
 class _Exports:

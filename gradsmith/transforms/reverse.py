@@ -16,12 +16,12 @@ from gradsmith import errors
 from gradsmith.ir.builder import Builder, emit, i64, unbroadcast
 from gradsmith.ir.checker import CONSUMES_SEQUENCE
 from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Input, Op, Value, free_values
+from gradsmith.ir.program import Block, Const, Input, Op, Value, copy_block, free_values
 from gradsmith.ir.types import I64, SeqType
 from gradsmith.rules import elementwise, host, structural
 from gradsmith.rules.structural import Contribution, Scatter, SequenceScatter, zeros_like
 from gradsmith.transforms.activity import Activity, defined_inside, loop_slots, reach
-from gradsmith.transforms.edit import replace_values
+from gradsmith.transforms.edit import replace_values, rewrite_ops
 from gradsmith.transforms.expand import bind, expand, has_residuals
 from gradsmith.transforms.save import Frame, Saver, Stack
 from gradsmith.transforms.shapes import Shapes
@@ -158,7 +158,7 @@ class _Reverse:
         else:
             total = contribution if present is None else emit("add", present, contribution)
         if value.name and not total.name and total.op is not None and not isinstance(total, Const):
-            total.name = f"{value.name}_bar"
+            total.name = _bar(value.name)
         adjoints[value] = total
 
     def _accumulated(self, body: Block, ends: Iterable[Value]) -> list[Value]:
@@ -174,6 +174,7 @@ class _Reverse:
             return
         if "wrt" not in op.attrs:
             parts = self._recomputed(op, wanted, adjoints)
+            frame.owned.update(op.results)
         else:
             check_declared(op, wanted)
             if "pullback" not in op.attrs:
@@ -192,7 +193,7 @@ class _Reverse:
     def _recomputed(self, op: Op, wanted: Sequence[int], adjoints: Adjoints) -> list[tuple[int, Value | None]]:
         """The pullback of a call that the backward sweep runs again."""
         start = len(self.b.block.ops)
-        _, pullback = vjp(self.b, op.regions[0], op.args, wanted)
+        _, pullback = vjp(self.b, _without_effects(op), op.args, wanted)
         again = {r for inner in self.b.block.ops[start:] for r in inner.results}
         middle = len(self.b.block.ops)
         cotangents = pullback([adjoints.get(r) for r in op.results])
@@ -207,15 +208,15 @@ class _Reverse:
         body = op.regions[-1]
         slots = [k for k, r in enumerate(op.results) if r in self.active]
         outer = self._accumulated(body, [body.results[k] for k in slots])
-        starts = [adjoints.get(op.results[k]) or zeros_like(op.results[k]) for k in slots]
-        starts += [adjoints.get(v) or zeros_like(v) for v in outer]
+        starts = [self._or_zeros(adjoints, op.results[k]) for k in slots] + [self._or_zeros(adjoints, v) for v in outer]
         if op.name == "for":
             bounds, backwards = list(op.args[:3]), not op.attrs.get("reverse", False)
         else:
             bounds, backwards = [i64(0), self.saver.count_iterations(frame, op), i64(1)], True
 
         index = Value(I64, body.params[0].name or "i" if op.name == "for" else "k")
-        carried = [Value(v.type) for v in starts]
+        names = [params[k].name or op.results[k].name for k in slots] + [v.name for v in outer]
+        carried = [Value(v.type, _bar(name)) for v, name in zip(starts, names, strict=True)]
         inner = Frame.of(op, body, frame, index)
         with self.b.region([index, *carried]) as backward:
             local = dict(zip(outer, carried[len(slots) :], strict=True))
@@ -225,6 +226,7 @@ class _Reverse:
             self.b.loc = op.loc
             backward.results = [self._or_zeros(local, params[k]) for k in slots] + [local[v] for v in outer]
         self.saver.resolve(inner, backward)
+        self.b.loc = op.loc
         total = self._emit_loop(frame, inner, bounds, starts, backward, backwards)
         for v, g in zip(outer, total[len(slots) :], strict=True):
             adjoints[v] = g
@@ -232,7 +234,12 @@ class _Reverse:
             self._add(adjoints, inits[k], g)
 
     def _or_zeros(self, adjoints: Adjoints, value: Value) -> Value:
-        return adjoints[value] if value in adjoints else zeros_like(value)
+        if value in adjoints:
+            return adjoints[value]
+        zeros = zeros_like(value)
+        if zeros.op is not None and not zeros.name:
+            zeros.name = _bar(value.name)
+        return zeros
 
     def _emit_loop(
         self, frame: Frame, inner: Frame, bounds: list[Value], starts: list[Value], backward: Block, backwards: bool
@@ -278,7 +285,10 @@ class _Reverse:
         stacks = self._join_stacks(inner, backward)
         if not backward[0].results:
             return
+        self.b.loc = op.loc
         new = self.b.emit_control("if", op.args, backward)
+        for v, result in zip(outer, new.results, strict=False):
+            result.name = _bar(v.name)
         adjoints.update(zip(outer, new.results, strict=False))
         for stack, result in zip(stacks, new.results[len(outer) :], strict=True):
             if stack in frame.stacks:
@@ -307,6 +317,21 @@ def check_declared(op: Op, active: Iterable[int]) -> None:
                 "the inputs: pass it as an argument (not in nondiff_argnums), or keep the derivative away with "
                 "stop_gradient" + (f" ({op.loc})" if op.loc else "")
             )
+
+
+def _without_effects(op: Op) -> Block:
+    """The region of a checkpoint as the backward sweep runs it: nothing is printed again, and random draws are kept."""
+    body = op.regions[0]
+    drawn = [r for inner in body.ops if inner.name == "effect" for r in inner.results]
+    for r in drawn:
+        if r not in body.results:
+            body.results.append(r)
+            op.add_result(r.type, r.name)
+    kept, copies = dict(zip(body.results, op.results, strict=True)), dict[Value, Value]()
+    again = copy_block(body, copies)
+    rewrite_ops(again, lambda inner: [] if inner.name == "effect" else None)
+    replace_values(again, {copies[r]: kept[r] for r in drawn})
+    return again
 
 
 def _run_forward(op: Op) -> None:
@@ -347,6 +372,11 @@ def add_pullback(op: Op) -> None:
     bind(block, [*params, *b.block.results])
     op.attrs["forward"], op.attrs["pullback"] = len(op.regions), len(op.regions) + 1
     op.regions += [b.block, block]
+
+
+def _bar(name: str) -> str:
+    """The name of the adjoint of what is called ``name``."""
+    return f"{name}_bar" if name else ""
 
 
 def _drop_invariant(body: Block, starts: list[Value]) -> list[int]:
