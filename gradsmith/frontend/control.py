@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
+from gradsmith.backends import effects
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
 from gradsmith.frontend import derive, jacobians
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import call
 from gradsmith.frontend.flow import DeadPath
+from gradsmith.frontend.generators import Handle, is_generator, rewinding
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, Symbolic, contains_symbolic, fresh, is_number, next_birth
@@ -26,6 +28,7 @@ from gradsmith.ir.types import ArrayType, SeqType
 from gradsmith.transforms.activity import defined_inside
 from gradsmith.transforms.edit import replace_values, rewrite_ops
 from gradsmith.transforms.expand import bind, close, expand
+from gradsmith.transforms.reverse import Pullback
 
 
 class Zero:
@@ -227,6 +230,7 @@ def with_rule(
     if not arguments.values and (body or not contains_symbolic(args)):
         return value(arguments.args)
     order = stage.rules.get(key, 0)
+    rewind = rewinding(_drawn_from(stage, args))
     primal, found = stage_region(stage, lambda: value(arguments.args))
     with stage.reopen(primal):
         result = _Result(found)
@@ -237,13 +241,24 @@ def with_rule(
     try:
         if order < MAX_ORDER:
             if vjp is not None:
+                rewind()
                 regions |= _stage_vjp(stage, name, vjp, arguments, result, nondiff)
             if jvp is not None:
+                rewind()
                 regions |= _stage_jvp(stage, name, jvp, arguments, result)
     finally:
         stage.rules[key] = order
     _refuse_writes(stage, mark, birth, name)
     return _emit(stage, name, arguments, result, {"body": primal, **regions}, body)
+
+
+def _drawn_from(stage: Stage, args: Sequence[Any]) -> list[Any]:
+    """Generators among ``args`` that Python draws from while it records, once for each region of a call."""
+    if stage.engine != "tape":
+        return []
+    leaves = tree.flatten(tuple(args))[0]
+    handles = [effects.object_of(stage.known[x.number.value]) for x in leaves if isinstance(x, Handle)]
+    return handles + [x for x in leaves if is_generator(x)]
 
 
 def _refuse_writes(stage: Stage, mark: int, birth: int, name: str) -> None:
@@ -331,6 +346,9 @@ def forward_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
     def vjp(args: list[Any]) -> tuple[Any, Callable[[Any], Sequence[Any]]]:
         chosen = _chosen(args, name)
         sub = derive.Sub(stage, f, chosen)
+        if any(map(stage.acts, sub.block.ops)):  # forward mode would print and draw once for each column
+            results, back = sub.vjp()
+            return sub.rebuilt(results), lambda g: _spread(chosen, _pulled(back, results, sub.args, g), args)
         results = sub.emit_primal()
         columns = [_columns(stage, sub, j, results) for j in range(len(sub.args))]
 
@@ -350,6 +368,13 @@ def forward_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:
         return sub.rebuilt(results), pull
 
     return with_rule(stage, ("forward_mode", f), name, lambda args: call(stage, f, args, {}), args, vjp=vjp, body=True)
+
+
+def _pulled(back: Pullback, results: Sequence[Value], args: Sequence[Value], cotangent: Any) -> list[Value]:
+    """The cotangents of ``args`` by the pullback ``back``."""
+    given = iter(tree.flatten(cotangent)[0])
+    grads = back([st.as_value(next(given)) if r.type.inexact else None for r in results])
+    return [ir.zeros_like(a) if g is None else g for g, a in zip(grads, args, strict=True)]
 
 
 def reverse_mode(stage: Stage, f: Any, name: str, args: Sequence[Any]) -> Any:

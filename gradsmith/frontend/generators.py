@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -29,3 +30,22 @@ class Handle(Symbolic):
 def is_generator(x: Any) -> bool:
     """Whether ``x`` is a random generator (or what drives one)."""
     return isinstance(x, CLASSES)
+
+
+def rewinding(generators: Iterable[Any]) -> Callable[[], None]:
+    """A function that sets the generators back to the state they have now."""
+    undo: list[Callable[[], None]] = []
+    for g in generators:
+        if isinstance(g, random.Random):
+            undo.append(lambda g=g, state=g.getstate(): g.setstate(state))
+        elif isinstance(g, np.random.RandomState):
+            undo.append(lambda g=g, state=g.get_state(): g.set_state(state))
+        else:
+            bits = g.bit_generator if isinstance(g, np.random.Generator) else g
+            undo.append(lambda bits=bits, state=bits.state: setattr(bits, "state", state))
+
+    def rewind() -> None:
+        for back in undo:
+            back()
+
+    return rewind

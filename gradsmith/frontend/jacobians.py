@@ -29,7 +29,7 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chun
         mode = _choose_mode(stage, sub)
     if any(map(stage.acts, sub.block.ops)):
         mode = "reverse"  # forward mode would print and draw once for each column
-    rows = _forward_jacobian(stage, sub, chunk) if mode == "forward" else _reverse_jacobian(stage, sub)
+    rows = _forward_jacobian(stage, sub, chunk) if mode == "forward" else _reverse_jacobian(stage, sub)[1]
     return _structured(sub, chosen, rows, single)
 
 
@@ -37,8 +37,9 @@ def value_grad_hessian(stage: Stage, both: Any, chosen: Leaves, single: bool) ->
     """(value, gradient, Hessian), where ``both`` gives the first two: its results, and a part of its Jacobian."""
     sub = Sub(stage, both, chosen)
     if any(map(stage.acts, sub.block.ops)):
-        value, gradient = sub.rebuilt(sub.emit_primal())
-        return value, gradient, jacobian(stage, both, chosen, "reverse", single)[1]
+        results, rows = _reverse_jacobian(stage, sub)
+        value, gradient = sub.rebuilt(results)
+        return value, gradient, _structured(sub, chosen, rows, single)[1]
     primal = sub.emit_primal()  # for the shapes, and for the results if no loop gives them
     shared: list[Value] | None = None
     columns = []
@@ -195,7 +196,8 @@ def _forward_jacobian(stage: Stage, sub: Sub, given_chunk: int | None) -> list[l
     return [[column[i] for column in columns] for i in range(len(primal))]
 
 
-def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
+def _reverse_jacobian(stage: Stage, sub: Sub) -> tuple[list[Value], list[list[Value]]]:
+    """The results, and for each its Jacobians with respect to all arguments."""
     results, back = sub.vjp()
     out = []
     for i, y in enumerate(results):
@@ -207,7 +209,7 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> list[list[Value]]:
 
         stacked = rows_along(stage, y, sub.args, rows)
         out.append([_moved(s, y, a, first_is_input=False) for s, a in zip(stacked, sub.args, strict=True)])
-    return out
+    return results, out
 
 
 def _moved(stacked: Value, along: Value, target: Value, first_is_input: bool) -> Value:
