@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
 from typing import Any
 
 from gradsmith.backends.native.engine import add_symbol
@@ -36,8 +40,24 @@ def register_special() -> None:
 @functools.cache
 def blas(name: str) -> str:
     """The symbol of a BLAS routine such as ``dgemm``."""
-    from scipy.linalg import cython_blas
-
     symbol = f"gradsmith_blas_{name}"
-    add_symbol(symbol, capsule_address(cython_blas.__pyx_capi__[name]))
+    add_symbol(symbol, capsule_address(_cython_blas().__pyx_capi__[name]))
     return symbol
+
+
+@functools.cache
+def _cython_blas() -> Any:
+    """The module ``scipy.linalg.cython_blas``, without the rest of ``scipy.linalg``, whose import takes long."""
+    import scipy
+
+    name = "scipy.linalg.cython_blas"
+    folder = Path(scipy.__file__).parent / "linalg"
+    files = [file for suffix in EXTENSION_SUFFIXES if (file := folder / f"cython_blas{suffix}").exists()]
+    if "scipy.linalg" in sys.modules or not files:
+        return importlib.import_module(name)
+    spec = importlib.util.spec_from_file_location(name, files[0])
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules.pop(name, None)  # it enters itself; an import by the user must still bind it in its package
+    return module
