@@ -131,7 +131,6 @@ class Lowering:
         self._failures: list[tuple[str, int, list[str]]] = []
         self.host_sites: list[HostSite] = []
         self.slots = 0
-        self.blas_slots = 0
         self.copies = 0  # places that copy an array because it may not be updated or given away
         self.keep_alive: list[Any] = []
         self.input_scope = Scope()

@@ -49,7 +49,6 @@ def lower_program(program: Program, number: int, checked: bool) -> tuple[Lowerin
     params = ["ptr noalias %ctx", *(f"{t} {n}" for t, n in entry.body_parameters(lo)), "ptr noalias %out"]
     body, metadata = lo.em.text(first_metadata=1)
     slots = f"  %slots = alloca [{lo.slots} x i64], align 16\n" if lo.slots else ""
-    slots += f"  %blas = alloca [{lo.blas_slots} x i64]\n" if lo.blas_slots else ""
     text = f"define internal i64 @body({', '.join(params)}) {{\nstart:\n{slots}{body}\n}}\n"
     return lo, text + '!0 = !{!"branch_weights", i32 1048575, i32 1}\n' + "\n".join(metadata) + "\n"
 
@@ -122,8 +121,8 @@ class Version:
         """Let the entry of this version jump to another one from now on."""
         ctypes.c_uint64.from_address(self._redirect).value = address
 
-    def __del__(self) -> None:
-        runtime.host_calls.pop(getattr(self, "number", 0), None)
+    def __del__(self, host_calls: Any = runtime.host_calls) -> None:  # the module may be gone when Python ends
+        host_calls.pop(getattr(self, "number", 0), None)
 
 
 class NativeProgram:
