@@ -36,6 +36,7 @@ from gradsmith.frontend.values import (
     is_weak,
 )
 from gradsmith.ir import builder as ir
+from gradsmith.ir.types import ArrayType
 
 _BUILTINS: dict[Any, Callable[..., Any]] = {}
 
@@ -667,14 +668,15 @@ def _list_method(stage: Stage, x: list[Any], name: str, args: list[Any], kwargs:
 
 
 def _push(stage: Stage, x: list[Any], item: Any) -> None:
-    from gradsmith.frontend.joins import JoinFailure, hold
+    from gradsmith.frontend.joins import JoinFailure, converted, hold
 
     grown: Grown = x[0]
-    elem = grown.seq.type.elem  # type: ignore[union-attr]
-    value = st.as_value(item)
-    if value.ndim != elem.ndim or np.result_type(value.dtype, elem.dtype) != elem.dtype:  # type: ignore[union-attr]
+    value, elem = st.as_value(item), grown.seq.type.elem  # type: ignore[union-attr]
+    assert isinstance(elem, ArrayType)
+    if value.ndim != elem.ndim:
         raise JoinFailure(f"a list of {elem} grows by {value.type}")
-    seq = ir.emit("seq_push", grown.seq, ir.cast(value, elem.dtype))  # type: ignore[union-attr]
+    dtype = np.result_type(value.dtype, elem.dtype)
+    seq = ir.emit("seq_push", converted(grown.seq, dtype), ir.cast(value, dtype))
     stage.heap.write(Slot("list", x), [Grown(seq, grown.weak and is_weak(item))])
     hold(item)
 

@@ -26,7 +26,7 @@ from gradsmith.frontend.aliases import (
     snapshot,
 )
 from gradsmith.frontend.heap import MISSING, Slot
-from gradsmith.frontend.joins import Desc, JoinFailure, Number, Same, describe, join
+from gradsmith.frontend.joins import Desc, JoinFailure, Number, describe, join, unchanged
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import (
     Array,
@@ -252,10 +252,11 @@ def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int
 
 
 def _doubtful(found: list[Any], branches: list[_Branch]) -> list[Cell]:
-    """Cells that two objects, one of each branch, refer to and another name as well."""
+    """Cells that two objects, one of each branch, refer to and another name as well (or perhaps, since before)."""
     if found[0] is found[1]:
         return []
-    return [a.cell for x, b in zip(found, branches, strict=True) for a in arrays_in(x) if b.names.several(a.cell)]
+    cells = [(a.cell, b.names) for x, b in zip(found, branches, strict=True) for a in arrays_in(x)]
+    return [cell for cell, names in cells if cell.ambiguous or names.several(cell)]
 
 
 def _callers(found: Iterable[Any]) -> bool:
@@ -525,11 +526,9 @@ class Loop:
             if end is head and not isinstance(end, list | dict):
                 continue
             try:
-                joined = join(self.contents[slot], end, growing=slot.kind == "list")
+                joined = unchanged(join(self.contents[slot], end, growing=slot.kind == "list"), desc)
             except JoinFailure as failure:
                 raise JoinFailure(f"{slot} holds {failure}") from None
-            if isinstance(joined, Same) and not isinstance(desc, Same):
-                continue
             if joined.signature() != desc.signature():
                 self.descs[slot] = joined
                 stable = False

@@ -30,7 +30,7 @@ from gradsmith.frontend.values import (
 )
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
-from gradsmith.ir.types import BOOL, ArrayType, SeqType, Type
+from gradsmith.ir.types import BOOL, I64, ArrayType, SeqType, Type
 
 
 class JoinFailure(UnsupportedCode):
@@ -71,6 +71,19 @@ HELD = (
     "writing into an array that a list which grows in a loop holds too; append a copy, rows.append(x.copy()), or write "
     "before appending"
 )
+
+
+def converted(seq: Value, dtype: np.dtype) -> Value:
+    """The sequence with elements of this dtype."""
+    assert isinstance(seq.type, SeqType) and isinstance(seq.type.elem, ArrayType)
+    if seq.type.elem.dtype == dtype:
+        return seq
+    elem = ArrayType(dtype, seq.type.elem.ndim)
+    i, new, builder = Value(I64), Value(SeqType(elem)), st.current().builder
+    with builder.region([i, new]) as body:
+        body.results = [ir.emit("seq_push", new, ir.cast(ir.emit("seq_get", seq, i), dtype))]
+    bounds = [ir.i64(0), ir.emit("seq_len", seq), ir.i64(1)]
+    return builder.emit_control("for", [*bounds, ir.emit("seq_new", elem=elem)], [body]).result
 
 
 def placeholder(type: Type) -> Value:
@@ -183,7 +196,7 @@ class Growing(Desc):
 
     def leaves(self, x: Any) -> list[Value]:
         if x and isinstance(x[0], Grown):
-            seq, rest = x[0].seq, x[1:]
+            seq, rest = converted(x[0].seq, self.elem.dtype), x[1:]
         else:
             seq, rest = ir.emit("seq_new", elem=self.elem.types()[0]), x
         for item in rest:
@@ -265,6 +278,20 @@ def join(a: Any, b: Any, growing: bool = False) -> Desc:
     if type(a) is type(b) and not isinstance(a, Symbolic) and _equal(a, b):
         return Same(a)
     raise JoinFailure(f"{_say(a)} on one path and {_say(b)} on another")
+
+
+def unchanged(joined: Desc, before: Desc) -> Desc:
+    """``joined``, of a loop's head and end, where what the iteration leaves as it found it is still as described before.
+
+    (The objects at the head stand for those of any iteration: they are not the same ones on every path.)
+    """
+    if isinstance(joined, Same):
+        return before
+    if isinstance(joined, Optional) and isinstance(before, Optional):
+        return Optional(unchanged(joined.inner, before.inner))
+    if isinstance(joined, Items) and isinstance(before, Items):
+        return Items(joined.like, [unchanged(j, b) for j, b in zip(joined.items, before.items, strict=True)])
+    return joined
 
 
 def _grown(x: list[Any]) -> bool:

@@ -1230,6 +1230,47 @@ def sorted_and_extremes(x, k):
     return values[0] + 10 * values[1] ** 2 + max(x[0], x[3], 0.2) * min(x[1], 5.0) + max(x, key=lambda v: -v) * k
 
 
+@case([numbers(4), 0.5])
+def dict_made_anew_in_a_loop(x, t):
+    d = {"a": t, "v": x * 2.0}
+    for e in x:
+        d = {**d, "a": math.tanh(e * d["a"])}
+    return np.sum(d["v"] ** 2) * d["a"]
+
+
+@case([numbers(4), 0.5])
+def tuple_made_anew_in_a_loop(x, t):
+    state = (t, (x * 2.0, [x[0], 1.0]))
+    k = 0
+    while k < 3 and state[0] < 10.0:
+        state = (state[0] * x[k] + 0.1, state[1])
+        k += 1
+    return np.sum(state[1][0] ** 2) * state[0] + state[1][1][0]
+
+
+@case([numbers(4), 0.5], [numbers(4), -0.5], [numbers(4), 1.5])
+def list_of_ints_that_gets_floats(x, t):
+    items = [2]
+    if t > 0:
+        x = x * 0.5
+        if t < 0.8:
+            items.append(2)
+    else:
+        items.append(np.mean(np.tanh(x)))
+    items.append(3)
+    return t * np.sum(x) + items[-2] + sum(items)
+
+
+@case([numbers(4), 0.5])
+def list_of_ints_grown_then_floats(x, t):
+    items = [1]
+    for k in range(len(x)):
+        items.append(k)
+    for e in x:
+        items.append(e * t)
+    return sum(items) + items[-1] * items[2]
+
+
 # ---- recursion ------------------------------------------------------------------------------------------------------
 
 

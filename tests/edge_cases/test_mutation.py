@@ -1294,6 +1294,26 @@ def list_of_buffers_rotated(x):
     return np.sum(buffers[0] * 1.0 + buffers[1] * 2.0 + buffers[2] * 3.0)
 
 
+@ambiguous([numbers(3), 1.0, 1.0], [numbers(3), 1.0, -1.0], [numbers(3), -1.0, 1.0], [numbers(3), -1.0, -1.0])
+def one_of_two_then_perhaps_a_new_one(x, s, t):
+    a = x * 1.0
+    c = a if s > 0 else x * 2.0
+    if t > 0:
+        c = x * 3.0
+    c += 1.0
+    return np.sum(a * c)
+
+
+@ambiguous([numbers(3), 1.0, 1.0], [numbers(3), 1.0, -1.0], [numbers(3), -1.0, 1.0], [numbers(3), -1.0, -1.0])
+def part_of_one_of_two_then_perhaps_a_new_one(x, s, t):
+    a = x * 1.0
+    pair = [a if s > 0 else x * 2.0, t]
+    if t > 0:
+        pair = [x * 3.0, s]
+    pair[0][0] = 5.0
+    return np.sum(a * pair[0]) * pair[1]
+
+
 test_ambiguous = ambiguous.test(right_or_refused)
 
 
