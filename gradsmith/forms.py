@@ -63,7 +63,9 @@ def _nodes(structure: tree.Tree) -> Iterator[tree.Tree]:
 def _is_plain(node: tree.Tree) -> bool:
     if node.kind in (optree.PyTreeKind.LEAF, optree.PyTreeKind.NONE, optree.PyTreeKind.NAMEDTUPLE):
         return True
-    return node.type in _CONTAINERS or node.type in tree.fields
+    if node.type in _CONTAINERS:
+        return True
+    return node.type in tree.fields and tree.is_regular(node)
 
 
 _NUMBERS = (int, float, complex, np.ndarray, np.generic, Recorded)
@@ -79,7 +81,8 @@ def _form_of(x: Any) -> tuple[tree.Tree, Reader, Maker]:
     structure = tree.flatten(x)[1]
     read, make = reader(structure), maker(structure, {})
     if read is None or make is None or read(x) is None:  # too large to have a form, or its leaves are not plain
-        return structure, structure.flatten_up_to, lambda *leaves: tree.unflatten(structure, leaves)
+        walk = functools.partial(tree.flatten_up_to, structure)
+        return structure, walk, lambda *leaves: tree.unflatten(structure, leaves)
     _last[type(x)] = structure, read, make
     return _last[type(x)]
 
@@ -100,7 +103,7 @@ def tree_map(f: Callable[..., Any], x: Any, *others: Any) -> Any:
     {'w': 1.5, 'n': 3}
     """
     structure, read, make = _form_of(x)
-    rows = [read(x), *(read(other) or structure.flatten_up_to(other) for other in others)]
+    rows = [read(x), *(read(other) or tree.flatten_up_to(structure, other) for other in others)]
     mapped = [
         f(*place) if isinstance(place[0], _NUMBERS) and not _has_none(place) else place[0]
         for place in zip(*rows, strict=True)
@@ -123,7 +126,7 @@ class _Code:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.objects: dict[str, Any] = {"set_attribute": object.__setattr__, "new_object": object.__new__}
+        self.objects: dict[str, Any] = {"set_attribute": object.__setattr__}
         self.numbers = count()
 
     def refer(self, x: Any, prefix: str = "c") -> str:
@@ -138,9 +141,15 @@ class _Code:
 
 
 class _Reading(_Code):
+    def __init__(self) -> None:
+        super().__init__()
+        self.met: list[str] = []  # objects
+
     def function(self, structure: tree.Tree) -> Reader:
         leaves: list[str] = []
         self._read(structure, "x", leaves)
+        if len(self.met) > 1:
+            self._unless(f"len({{{', '.join(f'id({x})' for x in self.met)}}}) == {len(self.met)}")
         if leaves:
             self.objects["atoms"] = tree.ATOMS
             self._unless(" and ".join(f"type({leaf}) in atoms" for leaf in leaves))
@@ -177,11 +186,14 @@ class _Reading(_Code):
             self.lines.append(f"{targets}= {x}.values()")
 
     def _read_object(self, x: str, node: tree.Tree, children: list[str], targets: str) -> None:
+        self.met.append(x)
         names = tree.fields[node.type]  # type: ignore[index]
         if names is None:
             self.lines.append(f"d = {x}.__dict__")
             self._read_dict("d", node.entries(), targets)
         else:
+            if hasattr(node.type, "__dict__") and "__dict__" in dir(node.type):
+                self._unless(f"len({x}.__dict__) <= {len(names)}")
             self.lines += [f"{child} = {x}.{name}" for child, name in zip(children, names, strict=True)]
 
 
@@ -217,9 +229,11 @@ class _Making(_Code):
         if node.type not in tree.fields:
             return f"{cls}({listed})"  # a named tuple
         new = f"o{next(self.numbers)}"
-        self.lines.append(f"{new} = new_object({cls})")
-        entries = zip(node.entries(), children, strict=True)
-        self.lines += [f"set_attribute({new}, {name!r}, {child})" for name, child in entries]
+        self.lines.append(f"{new} = {self.refer(tree.new(node.type))}()")
+        for name, child in zip(node.entries(), children, strict=True):
+            described = tree.is_described(node.type, name)  # type: ignore[arg-type]
+            put = f"{new}.__dict__[{name!r}] = {child}" if described else f"set_attribute({new}, {name!r}, {child})"
+            self.lines.append(put)
         return new
 
     def _constant(self, node: tree.Tree) -> str | None:

@@ -35,7 +35,7 @@ class Result:
                 return out
             out = out.out
         try:
-            found = self.structure.flatten_up_to(out)
+            found = tree.flatten_up_to(self.structure, out)
         except (ValueError, TypeError) as error:
             raise ValueError(f"out has not the structure of the result: {error}") from None
         return Places(self, [found[k] for k in self.symbolic], out)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import optree
 
 from gradsmith import tree
 from gradsmith.errors import NotDifferentiable, UnsupportedCode
@@ -150,7 +149,7 @@ def _type(x: Any) -> ArrayType | None:
 
 def _keys(x: Any, positions: Sequence[int]) -> list[tuple[Any, Any]]:
     """For each leaf the object that holds it, and the attribute, key or index there."""
-    accessors = optree.tree_accessors(x, namespace=tree._NAMESPACE)
+    accessors = tree.accessors(x)
     out: list[tuple[Any, Any]] = []
     for k in positions:
         accessor = accessors[k]

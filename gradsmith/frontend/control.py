@@ -143,7 +143,7 @@ def _is_zero(x: Any) -> bool:
 def _leaves_up_to(structure: tree.Tree, x: Any, what: str) -> list[Any]:
     """The leaves of ``x``, which has the structure of an argument, with None where it has None for a leaf."""
     try:
-        return structure.flatten_up_to(x)
+        return tree.flatten_up_to(structure, x)
     except ValueError as error:
         raise TypeError(f"{what} does not have the structure of the argument: {error}") from None
 

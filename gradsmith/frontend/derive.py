@@ -283,9 +283,8 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
 
 def matching_leaves(what: str, structure: tree.Tree, likes: Sequence[Any], given: Any) -> list[Any]:
     """Leaves of ``given`` (keys of dicts in any order), which must have the structure of ``likes``."""
-    tree.flatten(given)  # registers classes
     try:
-        return structure.flatten_up_to(given)
+        return tree.flatten_up_to(structure, given)
     except ValueError:
         found = tree.flatten(given)[1]
         raise TypeError(f"{what} must have the structure of what they belong to: {structure}, not {found}") from None

@@ -19,6 +19,8 @@ def tree_map(stage: Stage, f: Callable[..., Any], x: Any, *others: Any) -> Any:
     from gradsmith.frontend.calls import call
 
     structure = tree.flatten(x)[1]
+    for other in others:
+        tree.flatten_up_to(structure, other)  # raises an error where it has another structure
     rows = [_read(stage, structure, y) for y in (x, *others)]
     mapped = [
         call(stage, f, place, {}) if _is_numeric(place[0]) and all(y is not None for y in place) else place[0]
@@ -37,8 +39,6 @@ def _read(stage: Stage, node: tree.Tree, x: Any) -> list[Any]:
     """The leaves of ``x``, read as staged code reads them: what comes from outside is an input, not a constant."""
     if node.kind == optree.PyTreeKind.LEAF:
         return [x]
-    node.flatten_up_to(x)  # raises an error where x has another structure
     read = objects.getattr_ if node.type in tree.fields else objects.getitem
-    keys = node.entries() if node.type in tree.fields or node.type is dict else range(node.num_children)
-    children = zip(node.children(), keys, strict=True)
+    children = zip(node.children(), node.entries(), strict=True)
     return [leaf for child, key in children for leaf in _read(stage, child, read(stage, x, key))]

@@ -437,6 +437,10 @@ def _python_number_attribute(x: Scalar, name: str) -> Any:
         return Method(
             x, lambda y: arithmetic.python_number(ir.elementwise("eq", ir.elementwise("floor", y.value), y.value)), name
         )
+    if kind in "iub" and hasattr(int, name):
+        return getattr(st.current().concrete(x), name)
+    if hasattr(x.python_type, name):
+        raise MissingRule(f"{type_name(x)}.{name} of a number that depends on the inputs has no rule")
     raise AttributeError(f"{type_name(x)!r} object has no attribute {name!r}")
 
 
@@ -511,7 +515,7 @@ def length(stage: Stage, x: Any) -> Any:
         return st.integer(ir.shape(x.value)[0])
     if is_grown(x):
         return Scalar(ir.emit("seq_len", x[0].seq), weak=True)
-    if hasattr(x, "staged_length"):
+    if hasattr(type(x), "staged_length"):
         return x.staged_length()
     if isinstance(x, Scalar):
         raise TypeError(f"object of type {type_name(x)!r} has no len()")
@@ -532,7 +536,7 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
         return indexing.getitem(stage.wrap(x), key)
     if is_grown(x):
         return _grown_item(stage, x, key)
-    if hasattr(x, "staged_item"):
+    if hasattr(type(x), "staged_item"):
         return x.staged_item(stage.concrete(key) if not isinstance(key, Scalar) else key)
     if isinstance(x, list | tuple) and isinstance(key, Scalar) and not stage.peekable(key.value) and len(x) > 1:
         return _table_lookup(stage, x, key)
@@ -635,7 +639,7 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
     if is_grown(x):
         n = int(stage.concrete(length(stage, x)))
         return [_grown_item(stage, x, k) for k in range(n)]
-    if hasattr(x, "staged_item"):
+    if hasattr(type(x), "staged_item"):
         n = int(stage.concrete(x.staged_length()))
         return [x.staged_item(k) for k in range(n)]
     if isinstance(x, Scalar):
