@@ -35,13 +35,23 @@ class Compiled:
     ``source(*args)``, ``program(*args)`` and ``explain(*args)`` show what a call with these arguments runs.
     """
 
-    def __init__(self, f: Callable[..., Any], kind: str, emit: Callable[..., Any], backend: str, engine: str = "auto"):
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        kind: str,
+        emit: Callable[..., Any],
+        backend: str,
+        engine: str = "auto",
+        wrt: Sequence[int | str] = (),
+    ):
         if not callable(f):
             raise TypeError(f"{kind} takes a function, not {type(f).__name__}")
         name = getattr(f, "__name__", type(f).__name__)
         self.__name__ = f"{kind}_{'lambda' if name == '<lambda>' else name}"
         self.__doc__ = f"{kind} of {name}"
         self.__wrapped__ = f
+        self._kind = kind
+        self._wrt = wrt
 
         def emit_of_root(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
             note_root(stage, f)
@@ -53,6 +63,7 @@ class Compiled:
         self._emit = emit_of_root
         self._own_out = _has_parameter(f, "out")
         self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None), engine)
+        self._cache.parameters = _parameters(f)
 
     def __call__(self, *args: Any, out: Any = _NOT_GIVEN, **kwargs: Any) -> Any:
         if out is not _NOT_GIVEN:
@@ -104,8 +115,18 @@ class Compiled:
             return x_bar
         """
         from gradsmith.backends.python import source
+        from gradsmith.backends.python.interface import Outside, described, interface
 
-        return source(self._readable().specialise(args, kwargs).program)
+        cache = self._readable()
+        s = cache.specialise(args, kwargs)
+        labels = [p.label for p in s.program.inputs[len(s.dynamic) :]]
+        outside = {c: Outside(label, c.read()) for c, label in zip(s.captures, labels, strict=True)}
+        written = [w if isinstance(w, int) else outside[w] for w in s.written]
+        about = described(self._kind, self.__wrapped__, self._wrt, cache.parameters)
+        call, known = (args, kwargs), list(outside.values())
+        return source(
+            s.program, interface(s.program, call, s.dynamic, cache.parameters, known, s.result, written, about)
+        )
 
     def _readable(self) -> Cache:
         """Programs made to be read rather than run."""
@@ -115,7 +136,10 @@ class Compiled:
             return self._emit(stage, args, kwargs)
 
         code = getattr(self.__wrapped__, "__code__", None)
-        return Cache(self.__name__, emit, "python", code, self._cache.engine)
+        cache = Cache(self.__name__, emit, "python", code, self._cache.engine)
+        x = self._cache.parameters
+        cache.parameters = (*x[:1], f"{x[0]}_dot") if self._kind == "hvp" and x else x
+        return cache
 
     def program(self, *args: Any, **kwargs: Any) -> str:
         """The typed Program that a call with these arguments runs, as text."""
@@ -124,6 +148,15 @@ class Compiled:
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What of a call runs natively, what calls back into NumPy, what is stored for the reverse pass, compile time."""
         return explain(self._specialisation(args, kwargs))
+
+
+def _parameters(f: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the parameters that may be passed by position."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):  # of some builtins
+        return ()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
 
 
 def _has_parameter(f: Callable[..., Any], name: str) -> bool:
@@ -195,7 +228,7 @@ def value_and_grad(
         gradient = structured[0] if single else tuple(structured)
         return ((value, aux) if has_aux else value), gradient
 
-    return Compiled(f, "value_and_grad", emit, backend, engine)
+    return Compiled(f, "value_and_grad", emit, backend, engine, names)
 
 
 def grad(
@@ -251,7 +284,7 @@ def grad(
         value, gradient = both._emit(stage, args, kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
-    return Compiled(f, "grad", emit, backend, engine)
+    return Compiled(f, "grad", emit, backend, engine, both._wrt)
 
 
 def derivative(
@@ -322,7 +355,7 @@ def jacobian(
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
         return jacobians.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single, chunk_size)
 
-    return Compiled(f, "jacobian", emit, backend, engine)
+    return Compiled(f, "jacobian", emit, backend, engine, names)
 
 
 def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "native", engine: str = "auto") -> Compiled:
@@ -339,7 +372,7 @@ def hessian(f: Callable[..., Any], argnums: ArgNums = 0, *, backend: str = "nati
     """
     second = jacobian(grad(f, argnums), argnums, "forward")
     second.__name__ = second.__name__.replace("jacobian_grad", "hessian")
-    return Compiled(f, "hessian", second._emit, backend, engine)
+    return Compiled(f, "hessian", second._emit, backend, engine, _names(argnums)[0])
 
 
 def value_grad_hessian(

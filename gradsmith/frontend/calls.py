@@ -142,6 +142,7 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
     if isinstance(f, type):
         return _instantiate(stage, f, args, kwargs)
     if isinstance(getattr(type(f), "__call__", None), FUNCTIONS):  # noqa: B004
+        outside.assume_of_class(stage, type(f), "__call__")
         return call(stage, type(f).__call__, [f, *args], kwargs)
     return _native(stage, f, args, kwargs)
 
@@ -245,6 +246,7 @@ def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str,
         else:
             instance = call(stage, new, [cls, *args], kwargs)
         if isinstance(instance, cls):
+            outside.assume_of_class(stage, cls, "__init__")
             stage.heap.born(instance)
             call(stage, init, [instance, *args], kwargs)
         return instance
@@ -381,14 +383,21 @@ def call_source(
     else:
         stage.assume(lambda: f.__code__, f.__code__, f.__name__)
         defaults = [
-            lift(stage, d, lambda k=k: f.__defaults__[k], f"default of {f.__name__}", (id(f), "default", k))  # type: ignore[index]
-            for k, d in enumerate(f.__defaults__ or ())
+            lift(stage, d, lambda k=k: f.__defaults__[k], name, (id(f), "default", k))  # type: ignore[index]
+            for k, (name, d) in enumerate(_defaults(f))
         ]
         kwdefaults = {
             k: lift(stage, d, lambda k=k: f.__kwdefaults__[k], k, (id(f), "default", k))  # type: ignore[index]
             for k, d in (f.__kwdefaults__ or {}).items()
         }
     return _run(frame, code, defaults, kwdefaults, args, kwargs)
+
+
+def _defaults(f: types.FunctionType) -> list[tuple[str, Any]]:
+    """The parameters that have defaults, with these."""
+    positional = f.__code__.co_varnames[: f.__code__.co_argcount]
+    defaults = f.__defaults__ or ()
+    return list(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
 
 
 def _recordable(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:

@@ -129,7 +129,9 @@ def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str
 def note_root(stage: Stage, f: Any) -> None:
     """The function that is differentiated brings its objects along; their attributes are read again at each call."""
     if not isinstance(f, _PLAIN) and not stage.heap.birth(f):
-        stage.origins.setdefault(id(f), (f, lambda: f, getattr(f, "__name__", type(f).__name__)))
+        stage.origins.setdefault(id(f), (f, lambda: f, "self"))
+        if isinstance(f, types.MethodType):
+            stage.origins.setdefault(id(f.__self__), (f.__self__, lambda: f.__self__, "self"))
 
 
 def note_part(stage: Stage, owner: Any, name: str) -> None:
@@ -137,7 +139,7 @@ def note_part(stage: Stage, owner: Any, name: str) -> None:
     origin = stage.origins.get(id(owner))
     if origin is not None:
         part = getattr(owner, name)
-        stage.origins.setdefault(id(part), (part, lambda: getattr(origin[1](), name), origin[2]))
+        stage.origins.setdefault(id(part), (part, lambda: getattr(origin[1](), name), f"{origin[2]}.{name}"))
 
 
 def partial_parts(stage: Stage, f: functools.partial[Any]) -> tuple[Any, list[Any], dict[str, Any]]:

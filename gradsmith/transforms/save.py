@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gradsmith.ir.builder import Builder, elementwise, emit, full, i64, index, set_at, static_int
+from gradsmith.ir.describe import describe
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Value, copy_op, free_values
 from gradsmith.ir.types import I64, ArrayType, SeqType, Type
@@ -253,6 +254,7 @@ class Saver:
         with emitting_after(self.b, frame.block, v):
             number = iteration(loop, frame.block.params[0])
             frame.block.results[-1] = set_at(carried, v, spec, [number], checked=True, saved=True)
+        loop.results[-1].name = carried.name
         frame.parent.owned.add(loop.results[-1])
         row = index(loop.results[-1], spec, [iteration(loop, frame.index)], checked=True)
         row.name = v.name
@@ -316,7 +318,10 @@ class Saver:
 
 def _saved(v: Value) -> str:
     """A name for what keeps the values that ``v`` has had."""
-    return f"{v.name}_saved" if v.name else "saved"
+    name = v.name or (describe(v.op, lambda a: a.name) if v.op is not None else "")
+    if name.endswith("_saved"):
+        return f"{name}_rows"
+    return f"{name}_saved" if name else "saved"
 
 
 def _updates_arrays_only(loop: Op) -> bool:

@@ -269,7 +269,7 @@ def test_reversed_loop_and_sequence() -> None:
 
     program = make(body, F64)
     source = python.source(program)
-    for text in ("for i in reversed(range(3)):", ".append(", ".pop()", "g_x *= np.cos("):
+    for text in ("for _ in range(3):", ".append(", ".pop()", "g_x *= np.cos("):
         assert text in source
     assert_agrees(program, [np.asarray(0.6)])
 

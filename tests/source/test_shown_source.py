@@ -56,7 +56,7 @@ def function(source: str) -> ast.FunctionDef:
 def test_it_runs_alone_and_gives_the_derivative(derivative: Any, args: tuple[Any, ...]) -> None:
     namespace: dict[str, Any] = {}
     exec(derivative.source(*args), namespace)
-    found = namespace[derivative.__name__](*gs.tree.flatten(args)[0])
+    found = namespace[derivative.__name__](*args)
     expected = gs.tree.flatten(derivative(*args))[0]
     for x, y in zip(gs.tree.flatten(found)[0], expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-9)
@@ -96,6 +96,7 @@ def test_a_loop_backwards_has_the_users_index_and_lines() -> None:
         shown(CASES[1][0], *CASES[1][1])
         == f"""\
 def grad_smooth(x):
+    \"""The gradient of smooth (functions.py:{first}) with respect to x.\"""
     y = np.zeros_like(x)
     y[0] = x[0]
     for i in range(1, len(x)):
@@ -104,8 +105,9 @@ def grad_smooth(x):
     # line {first + 5}: return np.sum(y**2)
     y_bar = 2.0 * y
     x_bar = np.zeros_like(x)
-    # line {first + 4}: y[i] = 0.5 * y[i - 1] + np.sin(x[i])
+    # line {first + 3}: for i in range(1, len(x)):
     for i in reversed(range(1, len(x))):
+        # line {first + 4}: y[i] = 0.5 * y[i - 1] + np.sin(x[i])
         x_i = x[i]
         y_bar_i = y_bar[i]
         y_bar[i] = 0.0
@@ -125,7 +127,7 @@ def test_what_is_saved_is_named_after_the_variable() -> None:
         "x_saved.append(x)",
         "x = x_saved.pop()",
         "count += 1",
-        "for k in reversed(range(count)):",
+        "for _ in range(count):",
     ):
         assert line in text
     text = shown(CASES[6][0], *CASES[6][1])
@@ -136,7 +138,7 @@ def test_what_is_saved_is_named_after_the_variable() -> None:
 def test_arrays_written_in_place_keep_the_users_name() -> None:
     text = shown(CASES[0][0], *CASES[0][1])
     assert "u = u0.copy()" in text
-    assert "u[1:-1] = u_part + conductivity * (u[2:] - 2.0 * u_part + u[:-2])" in text
+    assert "u[1:-1] = u_inner + conductivity * (u[2:] - 2.0 * u_inner + u[:-2])" in text
     assert "for step in reversed(range(100)):" in text
 
 

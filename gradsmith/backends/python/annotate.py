@@ -36,6 +36,14 @@ def annotated(lines: Sequence[tuple[str, Location | None]]) -> list[tuple[str, L
     return out
 
 
+def docstring(lines: Sequence[str]) -> list[str]:
+    """A docstring of these lines, indented as the body of a function."""
+    first, *rest = lines
+    if not rest:
+        return [f'    """{first}"""']
+    return [f'    """{first}', "", *(f"    {line}" for line in rest), '    """']
+
+
 def _origin(loc: Location) -> str:
     """The user's line: its number and text."""
     text = linecache.getline(loc.filename, loc.line).strip()

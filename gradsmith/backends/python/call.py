@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.backends import effects, host
+from gradsmith.backends.python.interface import Interface
 from gradsmith.backends.python.names import identifier
 from gradsmith.backends.python.writer import Writer
 from gradsmith.errors import GuardFailed, add_location
@@ -23,9 +24,12 @@ _numbers = itertools.count()
 _PYTHON_TYPES = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
-def source(program: Program) -> str:
-    """``program`` as the source of one Python function on NumPy arrays that runs by itself."""
-    return Writer(program, shown=True).write()[0]
+def source(program: Program, interface: Interface | None = None) -> str:
+    """``program`` as the source of one Python function on NumPy arrays that runs by itself.
+
+    It takes its arguments and returns its result as ``interface`` says; without it, flat.
+    """
+    return Writer(program, shown=True, interface=interface).write()[0]
 
 
 def compile(program: Program) -> Callable[..., Any]:

@@ -304,6 +304,9 @@ class Expressions:
 
     def _concatenate(self, op: Op) -> Expr:
         axis = op.attrs["axis"]
+        scalars = [a.op.args[0] for a in op.args if a.op is not None and is_wrapped(a.op)]
+        if len(scalars) == len(op.args) and op.result.dtype in _PYTHON_DTYPES:
+            return call("np.array", f"[{', '.join(map(self.argument, scalars))}]")
         return call(
             "np.concatenate", f"[{', '.join(map(self.argument, op.args))}]", *([f"axis={axis}"] if axis else [])
         )
@@ -429,6 +432,11 @@ class Expressions:
 
     def _seq_zeros(self, op: Op) -> Expr:
         return Expr(f"[np.zeros_like(v)[()] for v in {self.argument(op.args[0])}]")
+
+
+def is_wrapped(op: Op) -> bool:
+    """Whether ``op`` makes a number an array of one element."""
+    return op.name == "index" and list(op.attrs["spec"]) == ["n"]
 
 
 def _is_negative(expr: Expr) -> bool:

@@ -73,7 +73,7 @@ class Names:
 
         It is one that is not in use, or that holds a value that is dead. ``element``: the description says what it is.
         """
-        base = identifier(value.name)
+        base = identifier(value.name) or ("" if described else prefer)
         own = identifier(described) or "value"
         if element:
             self._elements.add(own)

@@ -57,6 +57,7 @@ def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
     user.update((r, end) for r in block.results)
 
     statement = list(range(end + 1))  # the position of the statement that an operation is written in
+    line = list(range(end + 1))  # likewise the line: what a loop starts with is assigned one by one
     children: dict[int, list[int]] = {}
     size: dict[Op, int] = {op: _own_size(op) for op in block.ops}
     total = Counter({k: size[op] for op, k in position.items()})
@@ -72,9 +73,11 @@ def _block(block: Block, uses: Counter[Value], inlined: set[Op]) -> None:
         reads_memory = any(_is_array(a) for a in op.args)  # of an array that a statement between may write to
         if barriers[target] != barriers[k + 1] and (reads_memory or op.name == "pow"):
             continue
-        if total[target] + size[op] - _LEAF > _LONGEST:
+        starts = place == target < end and block.ops[target].name in CONTROL
+        if not starts and total[line[place]] + size[op] - _LEAF > _LONGEST:
             continue
-        total[target] += size[op] - _LEAF
+        line[k] = k if starts else line[place]
+        total[line[k]] += 0 if starts else size[op] - _LEAF
         statement[k] = target
         children.setdefault(place, []).append(k)
         inlined.add(op)

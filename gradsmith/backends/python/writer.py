@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from gradsmith.backends.python.annotate import annotated, drop_implied_checks
-from gradsmith.backends.python.describe import describe
+from gradsmith.backends.python.annotate import annotated, docstring, drop_implied_checks
 from gradsmith.backends.python.expressions import (
     ATOM,
     NOT,
@@ -17,11 +16,15 @@ from gradsmith.backends.python.expressions import (
     Expressions,
     constant,
     exact,
+    is_wrapped,
     returns_its_types,
     typed,
 )
+from gradsmith.backends.python.interface import Interface
+from gradsmith.backends.python.layout import LONGEST, broken
 from gradsmith.backends.python.names import Names, identifier
 from gradsmith.backends.python.schedule import schedule
+from gradsmith.ir.describe import describe
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
 from gradsmith.ir.types import I64, ArrayType
 from gradsmith.transforms import inplace
@@ -42,14 +45,19 @@ def unbroadcast(x, shape):
 ''',
 }
 _INDENT = "    "
+_ROOM = 22  # for the name that an expression is assigned to, and the length of what needs none
 
 
 class Writer:
     """The source text of one Program, line by line, with the user's location for every line."""
 
-    def __init__(self, program: Program, shown: bool = False):
-        """``shown``: the source is for reading; effects are written as in the user's program."""
+    def __init__(self, program: Program, shown: bool = False, interface: Interface | None = None):
+        """``shown``: the source is for reading; effects are written as in the user's program.
+
+        ``interface``: how it takes its arguments and returns its result; without it, flat.
+        """
         self.shown = shown
+        self.interface = interface
         self.program = program
         self.block = copy_block(program.block, {})
         if shown:
@@ -57,7 +65,10 @@ class Writer:
         self.inlined = schedule(self.block)
         self.plan = inplace.plan(self.block)
         self.expressions = Expressions(self.read)
-        self.names = Names({*HELPERS, identifier(program.name) or "f"}, _users_names(self.block), distinct=shown)
+        taken = {*HELPERS, "like", identifier(program.name) or "f"}
+        if interface is not None:
+            taken |= set(interface.roots) - set(interface.places)
+        self.names = Names(taken, _users_names(self.block), distinct=shown)
         self.lines: list[tuple[str, Location | None]] = []
         self.constants: dict[Value, str] = {}
         self._pending: dict[Value, Expr] = {}  # inlined values on the way to their user
@@ -65,8 +76,10 @@ class Writer:
         self._wanted: dict[Value, str] = {}  # the variable a value should get, since a loop or branch carries it there
         self._depth = 1
         self._loc: Location | None = None
+        self._operands = {value for inner in _blocks(self.block) for value in _uses(inner)}
         # parameters whose lengths are written out where they are needed, so that their variables must stay
-        self._measured = {op.args[0] for op in self.block.walk() if op.name == "dim"} & set(self.block.params)
+        lengths = [op for op in self.block.walk() if op.name == "dim" and not op.result.name]
+        self._measured = {op.args[0] for op in lengths} & set(self.block.params)
         self._fixed: set[Value] = (
             set()
         )  # integers whose variables keep their value: loop indices, lengths of parameters
@@ -80,14 +93,23 @@ class Writer:
         self._return()
         if self.shown:
             self.lines = annotated(self.lines)
-        head = ["import numpy as np", *(f"import {name}" for name in self.expressions.imports)]
-        for name in self.expressions.helpers:
-            head += ["", *HELPERS[name].rstrip().split("\n")]
+        facing = self.interface
+        imports = [*(f"import {name}" for name in self.expressions.imports), *(facing.imports if facing else ())]
+        head = ["import numpy as np", *imports]
+        for text in (*(HELPERS[name] for name in self.expressions.helpers), *(facing.helpers if facing else ())):
+            head += ["", *text.rstrip().split("\n")]
         if self.expressions.objects:
             head += ["", f"# objects of the user's program: {', '.join(self.expressions.objects)}"]
         head += [""] if self.constants else []
         head += [f"{name} = {constant(c).text}" for c, name in self.constants.items() if isinstance(c, Const)]
+        params = facing.parameters if facing else params
         head += ["", "", f"def {identifier(self.program.name) or 'f'}({', '.join(params)}):"]
+        if facing:
+            head += docstring(facing.about)
+        if self.shown:
+            return "\n".join(
+                [*(line for text in (*head, *(t for t, _ in self.lines)) for line in broken(text)), ""]
+            ), {}
         locations = {len(head) + k + 1: loc for k, (_, loc) in enumerate(self.lines) if loc is not None}
         return "\n".join([*head, *(text for text, _ in self.lines), ""]), locations
 
@@ -97,9 +119,14 @@ class Writer:
     def _parameter(self, k: int, param: Value) -> str:
         if not param.name:
             param.name = identifier(self.program.inputs[k].label) or f"x{k}"
+        place = self.interface.places[k] if self.interface else ""
+        if place.isidentifier():
+            param.name = place
         name = self.names.assign(param, lambda value: True)
         if param in self._measured:
             self.names.reserve(name)
+        if place and place != name and param in self._operands:
+            self._line(f"{name} = {place}")
         return name
 
     def read(self, value: Value) -> Expr:
@@ -117,7 +144,7 @@ class Writer:
     # --- operations ---
 
     def _operations(self, block: Block) -> None:
-        self._want_names_of_loops(block)
+        self._want_names(block)
         for op in block.ops:
             self._loc = op.loc
             if op in self.inlined or self._needs_no_variable(op):
@@ -135,16 +162,21 @@ class Writer:
             else:
                 self._assign(op)
 
-    def _want_names_of_loops(self, block: Block) -> None:
-        """What a loop starts with gets the variable that the loop carries it in."""
-        for op in block.ops:
+    def _want_names(self, block: Block) -> None:
+        """What a loop starts with, or an update writes to, gets the variable of what becomes of it."""
+        for op in reversed(block.ops):
             if op.name in ("for", "while"):
                 inits = op.args[3:] if op.name == "for" else op.args
                 params = op.regions[-1].params[1:] if op.name == "for" else op.regions[-1].params
                 for init, param, result in zip(inits, params, op.results, strict=True):
-                    name = param.name or result.name
-                    if name and not init.name and init.op is not None:
-                        self._wanted.setdefault(init, identifier(name))
+                    self._want(init, identifier(param.name or result.name) or self._wanted.get(result, ""))
+            elif op in self.plan.in_place or op.name in _SEQUENCE_UPDATES:
+                result = op.results[0]
+                self._want(op.args[0], identifier(result.name) or self._wanted.get(result, ""))
+
+    def _want(self, value: Value, name: str) -> None:
+        if name and not value.name and value.op is not None:
+            self._wanted.setdefault(value, name)
 
     def _needs_no_variable(self, op: Op) -> bool:
         """Whether an expression is as clear as a variable and may be evaluated anywhere: ``len(x)``, ``i - 1``."""
@@ -152,6 +184,8 @@ class Writer:
             return False
         if op.name == "dim":
             return op.args[0] in self._measured
+        if is_wrapped(op):
+            return isinstance(op.args[0], Const) or op.args[0] in self._fixed
         if op.name not in ("add", "sub") or op.results[0].type != I64 or not isinstance(op.args[1], Const):
             return False
         return op.args[0] in self._fixed
@@ -172,7 +206,33 @@ class Writer:
 
     def _expression(self, op: Op) -> Expr:
         expr = self.expressions.expression(op)
+        if self.shown:
+            expr = self._shortened(op, expr)
         return Expr(f"{expr.at(ATOM)}.copy()") if op in self.plan.copied_views else expr
+
+    def _shortened(self, op: Op, expr: Expr) -> Expr:
+        """The expression with its longest operands in variables until it fits on a line."""
+        while len(expr.text) > LONGEST - _ROOM - len(_INDENT) * self._depth:
+            parts = [
+                a for a in op.args if a in self._pending and len(self._pending[a].text) > _ROOM and a.op is not None
+            ]
+            if not parts:
+                break
+            longest = max(parts, key=lambda a: len(self._pending[a].text))
+            part = self._pending.pop(longest)
+            assert longest.op is not None
+            held = {word for e in self._pending.values() for word in _identifiers(e.text)}
+            name = self.names.choose(
+                longest,
+                lambda held, last=longest.op: self.plan.used_after(held, last),
+                avoid=held | _identifiers(part.text),
+                described=self._described(longest.op),
+            )
+            self.names.hold(name, longest)
+            self._assignment(name, part, longest)
+            self._note_weak(longest, part)
+            expr = self.expressions.expression(op)
+        return expr
 
     def _name(self, value: Value, op: Op, prefer: str = "") -> str:
         """A variable for a result of ``op``."""
@@ -228,8 +288,13 @@ class Writer:
             name = self._name(op.result, op)
             self._line(f"{name} = {typed(self.read(op.args[1]), op.result.type).text}")
             return
-        value, index = self.read(op.args[1]).text, self.expressions.subscript(op)
-        self._line(f"{self._target(op, f'{value} {index}')}[{index}] = {value}")
+        value, index = self.read(op.args[1]), self.expressions.subscript(op)
+        place = f"{self._target(op, f'{value.text} {index}')}[{index}]"
+        updated, symbol, rest = value.update
+        if updated == place and all(e == "i" or isinstance(e, tuple) or e == ":" for e in op.attrs["spec"]):
+            self._line(f"{place} {symbol}= {rest}")
+        else:
+            self._line(f"{place} = {value.text}")
 
     def _add_at(self, op: Op) -> None:
         x, v = op.args[:2]
@@ -240,7 +305,7 @@ class Writer:
             return
         target = self._target(op, f"{value.text} {index}")
         if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
-            place = f"({index},)" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
+            place = f"({index})" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
             self._line(f"np.add.at({target}, {place}, {value.text})")
         elif value.strength == UNARY and value.text.startswith("-"):
             self._line(f"{target}[{index}] -= {value.text[1:]}")
@@ -342,13 +407,25 @@ class Writer:
         if then:
             self._line(f"if {condition.text}:")
             self.lines += then
-            if other:
+            if other and not (chained := self._chained(other)):
                 self._line("else:")
+            elif other:
+                other = chained
         elif other:
             self._line(f"if {_negated(condition)}:")
         self.lines += other
         for result, name in zip(op.results, variables, strict=True):
             self.names.hold(name, result)
+
+    def _chained(self, lines: list[tuple[str, Location | None]]) -> list[tuple[str, Location | None]]:
+        """The lines after an ``else`` as an ``elif`` if all they are is one ``if``; else none."""
+        inner = _INDENT * (self._depth + 1)
+        own = [text.removeprefix(inner) for text, _ in lines if not text.startswith(inner + _INDENT)]
+        if not own[0].startswith("if ") or any(not text.startswith(("elif ", "else:")) for text in own[1:]):
+            return []
+        outer = [(text.removeprefix(_INDENT), loc) for text, loc in lines]
+        first = outer[0][0].replace("if ", "elif ", 1)
+        return [(first, outer[0][1]), *outer[1:]]
 
     def _branch_variables(self, op: Op) -> list[str]:
         """The variables for the results of an ``if``: that of a value one branch hands on, if it is dead afterwards."""
@@ -359,7 +436,9 @@ class Writer:
                 for v in (region.results[k] for region in op.regions)
                 if v in self.names.variable and v not in self._pending and not self.plan.used_after(v, op)
             ]
-            prefer = self._wanted.get(result) or next((v for v in handed_on if v not in variables), "")
+            prefer = next((v for v in handed_on if v not in variables), "")
+            if (wanted := self._wanted.get(result)) and (wanted in handed_on or not prefer):
+                prefer = wanted
             described = "" if prefer or result.name else self._described_result(op, k)
             variables.append(
                 self.names.choose(result, lambda held: self.plan.used_after(held, op), prefer, variables, described)
@@ -386,13 +465,17 @@ class Writer:
         bounds = [self.read(a) for a in op.args[:3]]
         span = _range(op.args[:3], bounds)
         variables = self._carried_variables(op, body.params[1:], op.args[3:], _identifiers(span))
-        index = self.names.choose(body.params[0], lambda held: self._alive_in(held, op), avoid=variables, described="i")
         state = self.names.snapshot()
-        self.names.hold(index, body.params[0])
-        self.names.reserve(index)
+        index = "_"
+        if body.params[0] in self._operands:
+            index = self.names.choose(
+                body.params[0], lambda held: self._alive_in(held, op), avoid=variables, described="i"
+            )
+            self.names.hold(index, body.params[0])
+            self.names.reserve(index)
         self._fixed.add(body.params[0])
         self._weak.add(body.params[0])
-        self._line(f"for {index} in {f'reversed({span})' if op.attrs.get('reverse') else span}:")
+        self._line(f"for {index} in {f'reversed({span})' if op.attrs.get('reverse') and index != '_' else span}:")
         self._body(op, body, body.params[1:], variables)
         self._leave(op, body.params[1:], variables, state)
 
@@ -475,14 +558,34 @@ class Writer:
         texts = []
         for k, value in enumerate(self.block.results):
             expr = self.read(value)
-            mine = self.plan.owned(value) and not self.plan.is_view(value)
+            mine = self.plan.owned(value) and (self.shown or not self.plan.is_view(value))
             shared = any(self.plan.same_storage(value, other) for other in self.block.results[:k])
             copy = isinstance(value.type, ArrayType) and value.ndim and (shared or not mine)
             texts.append(f"{expr.at(ATOM)}.copy()" if copy else expr.text)
-        self._line(f"return {', '.join(texts) or '()'}")
+        if self.interface is None:
+            self._line(f"return {', '.join(texts) or '()'}")
+            return
+        parts = self.interface.parts
+        for place, text in zip(self.interface.written, texts[parts:], strict=False):
+            self._line(f"{place}[...] = {text}")
+        self._line(f"return {self.interface.result(texts[:parts])}")
 
 
 _SEQUENCE_UPDATES = frozenset({"seq_push", "seq_pop", "seq_add"})
+
+
+def _blocks(block: Block) -> Iterator[Block]:
+    """``block`` and all regions in it."""
+    yield block
+    for op in block.walk():
+        yield from op.regions
+
+
+def _uses(block: Block) -> Iterator[Value]:
+    """What the operations and results of ``block`` itself use."""
+    for op in block.ops:
+        yield from op.args
+    yield from block.results
 
 
 def _users_names(block: Block) -> set[str]:

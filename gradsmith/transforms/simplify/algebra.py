@@ -257,6 +257,10 @@ def _where(context: Context, op: Op) -> Outcome:
         return new_op(op, "where", [negated.args[0], y, x])
     if op.results[0].type == BOOL and _scalar(x, True) and _scalar(y, False):
         return c
+    if op.results[0].type == BOOL and (_scalar(y, False) or _scalar(x, True)):
+        return new_op(op, "and", [c, x]) if _scalar(y, False) else new_op(op, "or", [c, y])
+    if (equal := _producer(c, "eq")) and x is equal.args[0] and x.type == I64 and isinstance(equal.args[1], Const):
+        return new_op(op, "where", [c, equal.args[1], y])
     return None
 
 
@@ -370,6 +374,11 @@ def _index(context: Context, op: Op) -> Outcome:
     spec = op.attrs["spec"]
     if all(e == ":" for e in spec):
         return x
+    if (total := _producer(x, "sum", "prod", "max", "min")) and total.attrs.get("keepdims"):
+        reduced = [axis for axis, e in enumerate(op.attrs["spec"]) if e == "i"]
+        if all(e in ("i", ":") for e in op.attrs["spec"]) and all(_is_zero(a) for a in args):
+            if reduced == list(total.attrs["axes"]):
+                return new_op(op, total.name, total.args, **{**total.attrs, "keepdims": False})
     if (update := _producer(x, "set")) and _same_place(update, op, args) and basic(op):
         v = update.args[1]
         return v if _same_shape(context, op, v) else None
@@ -380,8 +389,8 @@ def _index(context: Context, op: Op) -> Outcome:
 
 
 def _same_place(update: Op, op: Op, args: Sequence[Value]) -> bool:
-    """Whether ``update`` writes exactly where ``op``, with index arguments ``args``, reads or writes."""
-    theirs = update.args[2:]
+    """Whether ``update`` writes (or reads) exactly where ``op``, with index arguments ``args``, reads or writes."""
+    theirs = update.args[1 if update.name == "index" else 2 :]
     return update.attrs["spec"] == op.attrs["spec"] and all(
         a is b or (isinstance(a, Const) and isinstance(b, Const) and _same_constant(a, b))
         for a, b in zip(theirs, args, strict=True)
@@ -406,8 +415,16 @@ def _set(context: Context, op: Op) -> Outcome:
     x, v, *args = op.args
     if all(e == ":" for e in op.attrs["spec"]):
         return v if _same_shape(context, op, v) else None
+    if all(e in (":", "n") for e in op.attrs["spec"]):
+        if context.shapes.dims(v) != index_dims(context.shapes, op, op.results[0]):
+            return None
+        first = Const(0, I64)
+        spec = ["i" if e == "n" else ":" for e in op.attrs["spec"]]
+        return new_op(op, "index", [v, *[first] * spec.count("i")], spec=spec, checked=True)
     if (update := _producer(x, "set")) and _same_place(update, op, args) and basic(op):
         return new_op(op, "set", [update.args[0], v, *args], **op.attrs)
+    if (own := _producer(v, "index")) and own.args[0] is x and _same_place(own, op, args) and basic(op):
+        return x
     return None
 
 
@@ -430,13 +447,29 @@ def _covers(context: Context, x: Value, v: Value) -> bool:
     return context.shapes.broadcast(dims, lambda axis: None) == dims[0]
 
 
+def _compare_choice(context: Context, op: Op) -> Outcome:
+    """A choice between two constants, compared with a third, is its condition, the opposite, or known."""
+    x, y = op.args
+    made = _producer(x, "if", "where")
+    if made is None or x.ndim or not isinstance(y, Const) or y.ndim:
+        return None
+    k = made.results.index(x)
+    options = made.args[1:] if made.name == "where" else [region.results[k] for region in made.regions]
+    if not all(isinstance(c, Const) for c in options) or made.args[0].ndim:
+        return None
+    then, other = (bool(c.data == y.data) == (op.name == "eq") for c in options if isinstance(c, Const))
+    if then == other:
+        return Const(then, BOOL)
+    return made.args[0] if then else new_op(op, "not", [made.args[0]])
+
+
 def _table() -> dict[str, list[Rule]]:
     rules: dict[str, list[Rule]] = {name: [_strip_broadcasts] for name in ELEMENTWISE}
     for names, rule in [
         ("add", _add), ("add sub", _integer_sum), ("sub", _sub), ("mul", _mul), ("div", _div), ("floordiv", _floordiv),
         ("pow", _pow), ("strong_mul", _strong_mul), ("neg not", _involution), ("neg", _neg),
         ("real imag conj", _real_part), ("cast", _cast), ("where", _where), ("and or", _logical),
-        ("eq ne lt le gt ge", _compare), ("maximum minimum", _extremum), ("dim", _dim), ("reshape", _reshape),
+        ("eq ne lt le gt ge", _compare), ("eq ne", _compare_choice), ("maximum minimum", _extremum), ("dim", _dim), ("reshape", _reshape),
         ("broadcast_to", _broadcast_to), ("unbroadcast", _unbroadcast), ("transpose", _transpose),
         ("sum prod max min", _reduction), ("index", _index), ("set add_at", _update_value), ("set", _set),
         ("add_at", _add_at),

@@ -21,6 +21,7 @@ from gradsmith.transforms.simplify.shapes import Key, Shapes
 
 _COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor"})
 _INDEXED = frozenset({"index", "set", "add_at"})
+_SHORT_TEST = 3  # operations in a branch that are done in any case, to have no branch
 _LARGE_CONST = 4096  # bytes; larger constants are compared by identity
 
 
@@ -50,6 +51,7 @@ class Rewriter:
         self._known: dict[Hashable, Value | None] = {}
         self._frames: list[_Frame] = []
         self._depth: dict[Value, int] = {}
+        self._choices: dict[Value, list[Op]] = {}  # for a condition: what was chosen by it
 
     def run(self, block: Block) -> None:
         self._block(block, _Frame(loop=False))
@@ -131,6 +133,8 @@ class Rewriter:
             frame.entered.append(key)
         if len(op.args) > 1:
             self._facts(op, depth)
+        if op.name == "where" and not op.args[0].ndim and depth == len(self._frames) - 1:
+            self._choices.setdefault(op.args[0], []).append(op)
         if frame.clean and frame.certain and not motion.cannot_raise(op, self.shapes, self.ranges):
             frame.clean = False
 
@@ -279,6 +283,8 @@ class Rewriter:
         frame.ops.append(op)
         for result in op.results:
             self._depth[result] = len(self._frames) - 1
+        if op.name == "if":
+            self._choices.setdefault(op.args[0], []).append(op)
 
     def _if(self, op: Op) -> None:
         condition = op.args[0]
@@ -287,10 +293,25 @@ class Rewriter:
             self._inline(chosen, [])
             self._become(op, chosen.results)
             return
-        for region, holds in zip(op.regions, (True, False), strict=True):
-            self.replaced[condition] = Const(holds, BOOL)
+        if condition.op is not None and condition.op.name == "not":
+            op.args, op.regions = condition.op.args[:], op.regions[::-1]
+            self._if(op)
+            return
+        ops = self._frames[-1].ops
+        before = ops[-1] if ops and ops[-1].name == "if" and ops[-1].args[0] is condition else None
+        for k, region in enumerate(op.regions):
+            known = self._chosen(condition, k, before)
+            self.replaced.update(known)
             self._block(region, _Frame(loop=False))
-            del self.replaced[condition]
+            for value in known:
+                del self.replaced[value]
+        if before is not None:
+            self._join(before, op)
+            return
+        if _is_test(op):
+            for region in op.regions:
+                self._inline(region, [])
+                region.ops, region.results = [], [self._resolve(r) for r in region.results]
         self.shapes.leave_if(op)
         then, other = (region.results for region in op.regions)
         simple = not any(region.ops for region in op.regions)
@@ -309,6 +330,41 @@ class Rewriter:
             keep_carried(op, keep)
         if keep or not simple:
             self._append(op)
+
+    def _chosen(self, condition: Value, k: int, before: Op | None) -> dict[Value, Value]:
+        """What is known where ``condition`` holds (k = 0) or not (1): itself, and what it has chosen.
+
+        Values of a region are known in the same region of the next ``if``, which it will be joined with: ``before``.
+        """
+        known: dict[Value, Value] = {condition: Const(k == 0, BOOL)}
+        for op in self._choices.get(condition, ()):
+            chosen = [op.args[1 + k]] if op.name == "where" else op.regions[k].results
+            for result, value in zip(op.results, chosen, strict=True):
+                outside = isinstance(value, Const) or self._depth.get(value, 0) <= self._depth[result]
+                if (outside or op is before) and result not in self.replaced:
+                    known[result] = value
+        return known
+
+    def _join(self, before: Op, op: Op) -> None:
+        """Let the ``if`` before ``op``, on the same condition, do what ``op`` does, too."""
+        for region, more in zip(before.regions, op.regions, strict=True):
+            region.ops += more.ops
+            region.results += more.results
+        before.results += op.results
+        for result in op.results:
+            result.op = before
+            self._depth[result] = len(self._frames) - 1
+        op.results = []
+        self.shapes.leave_if(before)
+        self.again = True
+
+
+def _is_test(op: Op) -> bool:
+    """Whether an ``if`` is written for ``and`` or ``or``: it gives one bool, after cheap steps if at all."""
+    if [r.type for r in op.results] != [BOOL] or not any(isinstance(r.results[0], Const) for r in op.regions):
+        return False
+    steps = [inner for region in op.regions for inner in region.ops]
+    return len(steps) <= _SHORT_TEST and all(inner.name in ELEMENTWISE and motion.cheap(inner) for inner in steps)
 
 
 def _same(x: Value, y: Value) -> bool:
