@@ -114,7 +114,10 @@ class Specialisation:
             effects.rewind()
             values = [effects.handle(x) if is_generator(x) else x for x in values]
         if self.captures:
-            values += [c.read() for c in self.captures]
+            try:
+                values += [c.read() for c in self.captures]
+            except _GONE:
+                return NotImplemented
         if self.writes:
             _check_overlap(values)
         if out is not None:
@@ -533,11 +536,15 @@ def _holds(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> Callable[[],
                 now = read()
                 if now is not found and (type(now) is not type(found) or now != found):
                     return False
-        except (LookupError, AttributeError, ValueError, TypeError):
-            return False  # what was read is not there any more
+        except _GONE:
+            return False
         return True
 
     return holds
+
+
+#: what reading from outside raises when it is not there any more
+_GONE = (LookupError, AttributeError, ValueError, TypeError)
 
 
 def holding(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> bool:
@@ -571,7 +578,10 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
                     return NotImplemented
             found = [found[k] for k in dynamic]
         if captured:
-            found += [read_captured() for read_captured in captured]
+            try:
+                found += [read_captured() for read_captured in captured]
+            except _GONE:
+                return NotImplemented
         if out is not None:
             return NotImplemented if s.not_fitting else s.into(out, found)
         result = run(*found)
@@ -582,12 +592,21 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
 
 @contextmanager
 def deep_recursion() -> Any:
-    """Room for staging: one call of the user's takes several frames of the stager's."""
-    limit = sys.getrecursionlimit()
-    if limit < _STAGING_DEPTH:
-        st.recursion_limit = limit
-    sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
+    """Room for staging: one call of the user's takes several frames of the stager's. The last thread lowers it again."""
+    global _staging
+    with _limit_lock:
+        if not _staging:
+            st.recursion_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(st.recursion_limit, _STAGING_DEPTH))
+        _staging += 1
     try:
         yield
     finally:
-        sys.setrecursionlimit(limit)
+        with _limit_lock:
+            _staging -= 1
+            if not _staging:
+                sys.setrecursionlimit(st.recursion_limit)
+
+
+_limit_lock = threading.Lock()
+_staging = 0  # how many stagings are running

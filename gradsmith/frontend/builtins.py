@@ -18,6 +18,7 @@ from gradsmith.frontend import arithmetic, iterables, managers, objects, records
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
+from gradsmith.frontend.outside import assume_presence
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import (
     Array,
@@ -100,13 +101,18 @@ def _getattr(stage: Stage, x: Any, name: str, *default: Any) -> Any:
         return objects.getattr_(stage, x, name)
     except AttributeError:
         if default:
+            assume_presence(stage, x, name, False)
             return default[0]
         raise
 
 
 @_staged(hasattr)
 def _hasattr(stage: Stage, x: Any, name: str) -> bool:
-    return hasattr(objects.python_type(x) if isinstance(x, Symbolic) else x, name)
+    if isinstance(x, Symbolic):
+        return hasattr(objects.python_type(x), name)
+    found = hasattr(x, name)
+    assume_presence(stage, x, name, found)
+    return found
 
 
 @_staged(setattr)
@@ -151,7 +157,7 @@ def _scalar(x: Any, what: str) -> Any:
 def _float(stage: Stage, x: Any = 0.0) -> Any:
     x = st.static(x) if isinstance(x, Text) else x
     if not isinstance(x, Symbolic):
-        method = getattr(type(x), "__float__", None)
+        method = objects.special_method(x, "__float__")
         return _call(stage, method, x) if isinstance(method, FUNCTIONS) else float(x)
     x = _scalar(x, "float")
     if x.dtype.kind == "c":
@@ -197,7 +203,7 @@ def _index(stage: Stage, x: Any) -> Any:
 @_staged(abs, operator.abs)
 def _abs(stage: Stage, x: Any) -> Any:
     if not isinstance(x, Symbolic):
-        method = getattr(type(x), "__abs__", None)
+        method = objects.special_method(x, "__abs__")
         return _call(stage, method, x) if isinstance(method, FUNCTIONS) else stage.wrap(abs(x))
     if isinstance(x, Scalar) and x.weak:
         value = x.value if x.dtype.kind != "b" else ir.cast(x.value, np.int64)

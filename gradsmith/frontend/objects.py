@@ -21,7 +21,7 @@ from gradsmith.frontend.frames import FUNCTIONS, Frame, StagedFunction
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.joins import HELD
-from gradsmith.frontend.outside import lift_attribute, lift_item
+from gradsmith.frontend.outside import assume_not_its_own, assume_of_class, lift_attribute, lift_item
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import (
     Array,
@@ -122,10 +122,10 @@ def _dispatch(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if type(y) is not type(x) and issubclass(type(y), type(x)) and hasattr(type(y), reflected):
         attempts.reverse()
     for owner, dunder, other in attempts:
-        method = getattr(type(owner), dunder, None)
+        method = special_method(owner, dunder)
         if method is None or isinstance(owner, Symbolic) or (_plain(owner) and not _plain(other)):
             continue
-        if method is object.__ne__ and isinstance(equal := getattr(type(owner), "__eq__", None), FUNCTIONS):
+        if method is object.__ne__ and isinstance(equal := special_method(owner, "__eq__"), FUNCTIONS):
             result = call(stage, equal, [owner, other], {})
             if result is not NotImplemented:
                 return arithmetic.logical_not(truth(stage, result))
@@ -165,7 +165,7 @@ def unary(stage: Stage, symbol: str, x: Any) -> Any:
         return arithmetic.unary(symbol, x)
     functions: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "~": operator.invert}
     function = functions[symbol]
-    method = getattr(type(x), {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[symbol], None)
+    method = special_method(x, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[symbol])
     if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
@@ -244,7 +244,7 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
                 return True
             found = t if found is False else found if t is False else arithmetic.binary("|", found, t)
         return found
-    method = getattr(type(container), "__contains__", None)
+    method = special_method(container, "__contains__")
     if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
@@ -260,7 +260,7 @@ def truth(stage: Stage, x: Any) -> Any:
         return arithmetic.binary("!=", length(stage, x), 0)
     x = st.static(x) if isinstance(x, Text) else x
     for dunder in ("__bool__", "__len__"):
-        method = getattr(type(x), dunder, None)
+        method = special_method(x, dunder)
         if isinstance(method, FUNCTIONS):
             from gradsmith.frontend.calls import call
 
@@ -308,6 +308,8 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
     if found is MISSING and (fallback := user_method(x, "__getattr__")) and not _holds(x, name):
         return call_method(stage, fallback, [x, name])
     value = getattr(x, name)
+    if found is not MISSING and not _holds(x, name):
+        assume_not_its_own(stage, x, name)
     if type(value) is Maybe and found is not MISSING and _holds(x, name):
         return _own_or_default(stage, x, name, value, found)
     if type(value) is Maybe:
@@ -346,8 +348,16 @@ def call_method(stage: Stage, f: Any, args: Sequence[Any]) -> Any:
 
 def user_method(x: Any, name: str) -> Any:
     """The method ``name`` of the class of ``x`` if it is a Python function of the user's, else None."""
-    method = getattr(type(x), name, None)
+    method = special_method(x, name)
     return method if isinstance(method, FUNCTIONS) and not _library_type(type(x)) else None
+
+
+def special_method(x: Any, name: str) -> Any:
+    """The method of the class of ``x`` that Python calls for an operator or a builtin function, or None."""
+    method = getattr(type(x), name, None)
+    if isinstance(method, FUNCTIONS):
+        assume_of_class(st.current(), type(x), name)
+    return method
 
 
 def _holds(x: Any, name: str) -> bool:
@@ -374,6 +384,7 @@ def _computes(cls: type, found: Any) -> bool:
 
 
 def _computed_attribute(stage: Stage, x: Any, name: str, found: Any) -> Any:
+    assume_of_class(stage, type(x), name)
     if isinstance(found, property):
         return call_method(stage, found.fget, [x])
     if isinstance(found, functools.cached_property):
@@ -391,6 +402,7 @@ def _super_attribute(stage: Stage, x: Any, name: str) -> Any:
     for cls in order[order.index(x.__thisclass__) + 1 :]:
         if name in cls.__dict__:
             found = cls.__dict__[name]
+            assume_of_class(stage, cls, name)
             if isinstance(found, property) and isinstance(found.fget, FUNCTIONS):
                 return call_method(stage, found.fget, [x.__self__])
             break
@@ -519,7 +531,7 @@ def length(stage: Stage, x: Any) -> Any:
         return x.staged_length()
     if isinstance(x, Scalar):
         raise TypeError(f"object of type {type_name(x)!r} has no len()")
-    method = getattr(type(x), "__len__", None)
+    method = special_method(x, "__len__")
     if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
@@ -544,7 +556,7 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
         return indexing.getitem(fresh(x.value), key)
     if isinstance(x, Symbolic):
         raise TypeError(f"{type_name(x)!r} object is not subscriptable")
-    method = getattr(type(x), "__getitem__", None)
+    method = special_method(x, "__getitem__")
     if isinstance(method, FUNCTIONS):
         from gradsmith.frontend.calls import call
 
@@ -604,7 +616,7 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
         raise TypeError(f"{type_name(x)!r} object does not support item assignment")
     from gradsmith.frontend.calls import call
 
-    method = getattr(type(x), "__setitem__", None)
+    method = special_method(x, "__setitem__")
     if isinstance(method, FUNCTIONS):
         call(stage, method, [x, key, value], {})
         return

@@ -188,6 +188,35 @@ def _class_function(cls: type, name: str) -> Any:
     return getattr(found, "__func__", found)
 
 
+def assume_of_class(stage: Stage, cls: type, name: str) -> None:
+    """Guard: a class from outside keeps its method or property ``name``."""
+    if not stage.heap.birth(cls) and not is_library(cls.__module__):
+        stage.assume(lambda: _class_function(cls, name), _class_function(cls, name), f"{cls.__qualname__}.{name}")
+
+
+def assume_not_its_own(stage: Stage, owner: Any, name: str) -> None:
+    """Guard: an object from outside has no attribute ``name`` besides that of its class."""
+    origin = stage.origins.get(id(owner))
+    if origin is not None and hasattr(owner, "__dict__") and not _written(stage, owner, name):
+        stage.assume(lambda: name in origin[1]().__dict__, False, f"{name} of {id(owner)} itself")
+
+
+def assume_presence(stage: Stage, owner: Any, name: str, present: bool) -> None:
+    """Guard: an object, class or module from outside still has (or has not) the attribute ``name``."""
+    if isinstance(owner, types.ModuleType | type):
+        module = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+        if is_library(module) or stage.heap.birth(owner):
+            return
+        stage.assume(lambda: hasattr(owner, name), present, f"whether {id(owner)} has {name}")
+    elif (origin := stage.origins.get(id(owner))) is not None and not _written(stage, owner, name):
+        stage.assume(lambda: hasattr(origin[1](), name), present, f"whether {id(owner)} has {name}")
+
+
+def _written(stage: Stage, owner: Any, name: str) -> bool:
+    """Whether the call itself has assigned or deleted the attribute."""
+    return any(slot.owner is owner and slot.key == name for slot, _ in stage.heap.journal)
+
+
 def lift_item(stage: Stage, owner: Any, key: Any, found: Any) -> Any:
     """An item read natively from a container of an unusual type (an outside object)."""
     origin = stage.origins.get(id(owner))

@@ -341,7 +341,7 @@ def augmented(frame: Frame, symbol: str, x: Any, y: Any) -> Any:
     if isinstance(x, list) and symbol == "+":
         calls.call(stage, x.extend, [y], {})
         return x
-    dunder = getattr(type(x), f"__i{objects._DUNDERS[symbol]}__", None)
+    dunder = objects.special_method(x, f"__i{objects._DUNDERS[symbol]}__")
     if dunder is not None and not isinstance(x, Symbolic) and hasattr(x, "__dict__"):
         result = calls.call(stage, dunder, [x, y], {})
         if result is not NotImplemented:
