@@ -31,7 +31,10 @@ def unique(x: Any, equal_nan: bool) -> tuple[Any, Any, Any]:
 
 
 def cofactors(a: Any) -> Any:
-    """``det(a) inv(a).T`` for square matrices, singular ones too: ``det(u vh) conj(u) diag(prod of the other s) conj(vh)``."""
+    """``det(a) inv(a).T`` for square matrices, singular ones too.
+
+    It is ``det(u vh) conj(u) diag(prod of the other s) conj(vh)``.
+    """
     u, s, vh = np.linalg.svd(a)
     n = s.shape[-1]
     others = np.prod(np.where(np.eye(n, dtype=bool), 1, s[..., None, :]), axis=-1)
@@ -63,7 +66,10 @@ def sorted_like(key: Any, x: Any, axis: int) -> Any:
 
 
 def unsorted_like(key: Any, x: Any, axis: int) -> Any:
-    """The transpose of :func:`sorted_like`: ``x`` moved back to the places of ``key``; equal keys get the mean of theirs."""
+    """The transpose of :func:`sorted_like`: ``x`` moved back to the places of ``key``.
+
+    Equal keys get the mean of theirs.
+    """
     order, runs = _order_and_runs(key, axis)
     out = np.empty(order.shape, x.dtype)
     np.put_along_axis(out, order, _average(np.moveaxis(x, axis, -1), runs), -1)

@@ -488,9 +488,8 @@ def fail(frame: Frame, error: BaseException) -> None:
         raise DeadPath
     text, values = _template(args[0]) if args else ("", [])
     values = [v if isinstance(v, Scalar) else str(v) for v in values]
-    stage.builder.emit(
-        "check", [Const(False), *(v.value for v in values if isinstance(v, Scalar))], error=type(error), message=text
-    )
+    numbers = [v.value for v in values if isinstance(v, Scalar)]
+    stage.builder.emit("check", [Const(False), *numbers], error=type(error), message=text, raised=True)
     raise DeadPath
 
 

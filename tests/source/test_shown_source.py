@@ -152,7 +152,7 @@ def test_errors_of_the_users_stay_and_checks_of_numpy_go() -> None:
         return total
 
     text = shown(gs.grad(checked), np.ones(3), np.ones(3))
-    assert "raise ValueError('negative')" in text and text.count("raise") == 1
+    assert 'raise ValueError("negative")' in text and text.count("raise") == 1
 
 
 def test_code_nested_too_deeply_for_python_still_runs() -> None:

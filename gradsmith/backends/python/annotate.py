@@ -1,4 +1,4 @@
-"""Makes shown source easier to read: the user's lines beside the reverse sweep; no checks that NumPy makes itself."""
+"""Makes shown source easier to read: a docstring, and the user's lines beside the reverse sweep."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import linecache
 import re
 from collections.abc import Sequence
 
-from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Location, Op, Value
-from gradsmith.transforms.simplify.dce import remove_dead
+from gradsmith.ir.program import Location
 
 _ADJOINT = re.compile(r"\s*(\w+, )*\w+_bar(_\w+)?(\[.*\])?(, \w+)* [-+*/]?= ")
 _START = re.compile(r"\s*\w+ = (0\.0|np\.zeros.*)$")
@@ -50,34 +48,3 @@ def _origin(loc: Location) -> str:
     if len(text) > _LONGEST:
         text = text[: _LONGEST - 2].rstrip() + " …"
     return f"line {loc.line}: {text}" if text else f"line {loc.line}"
-
-
-def drop_implied_checks(block: Block) -> None:
-    """Remove checks of lengths and of divisors: the NumPy code that follows makes them itself."""
-    known: dict[Value, bool] = {}
-    _drop(block, known)
-    remove_dead(block)
-
-
-def _drop(block: Block, known: dict[Value, bool]) -> None:
-    block.ops = [op for op in block.ops if not (op.name == "check" and _is_implied(op, known))]
-    for op in block.ops:
-        for region in op.regions:
-            _drop(region, known)
-
-
-def _is_implied(op: Op, known: dict[Value, bool]) -> bool:
-    if op.attrs["error"] is ZeroDivisionError:
-        return True
-    return op.attrs["error"] is ValueError and not isinstance(op.args[0], Const) and _of_lengths(op.args[0], known)
-
-
-def _of_lengths(value: Value, known: dict[Value, bool]) -> bool:
-    """Whether a number is computed from nothing but lengths of axes."""
-    if value not in known:
-        op = value.op
-        known[value] = isinstance(value, Const) or (
-            op is not None
-            and (op.name == "dim" or (op.name in ELEMENTWISE and all(_of_lengths(a, known) for a in op.args)))
-        )
-    return known[value]

@@ -7,6 +7,7 @@ two such numbers differs from NumPy's (division by zero raises, powers overflow)
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.backends import host
+from gradsmith.backends import host, hosted
 from gradsmith.backends.effects import Effect
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
 from gradsmith.ir.program import Const, Op, Value
-from gradsmith.ir.types import I64, ArrayType, Type, real_dtype
+from gradsmith.ir.types import F64, I64, ArrayType, Type, real_dtype
 
 # binding strength of Python's operators
 TERNARY, OR, AND, NOT, COMPARE, BIT_OR, XOR, BIT_AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(14)
@@ -65,6 +66,16 @@ def call(function: str, *args: str) -> Expr:
 # --- constants ---
 
 
+#: numbers with a meaning
+_KNOWN = {
+    **{np.pi: ("np.pi", ATOM), 2 * np.pi: ("2.0 * np.pi", PRODUCT), np.pi / 2: ("np.pi / 2.0", PRODUCT)},
+    **{np.pi / 180: ("np.pi / 180.0", PRODUCT), 180 / np.pi: ("180.0 / np.pi", PRODUCT), np.e: ("np.e", ATOM)},
+    **{float(np.sqrt(2.0)): ("np.sqrt(2.0)", ATOM), float(1 / np.sqrt(2.0)): ("1.0 / np.sqrt(2.0)", PRODUCT)},
+    **{float(np.log(2 * np.pi)): ("np.log(2.0 * np.pi)", ATOM), float(np.log(2.0)): ("np.log(2.0)", ATOM)},
+    **{float(2 / np.sqrt(np.pi)): ("2.0 / np.sqrt(np.pi)", PRODUCT)},
+}
+
+
 def literal(data: Any) -> Expr:
     """A Python literal for a bool, an int, a float or a complex number."""
     value = data.item() if hasattr(data, "item") else data
@@ -76,8 +87,9 @@ def literal(data: Any) -> Expr:
     if isinstance(value, float) and not np.isfinite(value):
         text = "np.nan" if np.isnan(value) else "np.inf"
         return Expr(f"-{text}", UNARY, True) if value < 0 else Expr(text, weak=True)
-    if isinstance(value, float) and abs(value) == np.pi:
-        return Expr("np.pi", weak=True) if value > 0 else Expr("-np.pi", UNARY, True)
+    if isinstance(value, float) and abs(value) in _KNOWN and not isinstance(data, np.float32 | np.float16):
+        known, strength = _KNOWN[abs(value)]
+        return Expr(known, strength, True) if value > 0 else Expr(f"-{known}", min(strength, UNARY), True)
     text = str(data) if isinstance(data, np.float32 | np.float16) else repr(value)  # the shortest that rounds to it
     return Expr(text, UNARY if text.startswith("-") else ATOM, True)
 
@@ -115,8 +127,9 @@ def typed(expr: Expr, type: Type) -> Expr:
 class Expressions:
     """Writes operations as expressions; ``read`` gives the expression for an operand."""
 
-    def __init__(self, read: Callable[[Value], Expr]):
+    def __init__(self, read: Callable[[Value], Expr], shown: bool = False):
         self.read = read
+        self.shown = shown  # without gradsmith: functions of its own are written out
         self.helpers: dict[str, None] = {}  # helper functions in use, in order
         self.imports: dict[str, None] = {}
         self.objects: dict[str, Any] = {}  # Python objects that the source refers to by name
@@ -141,6 +154,10 @@ class Expressions:
         """An operand of a binary operator: a scalar constant is a plain literal beside a NumPy object of its dtype."""
         if isinstance(value, Const) and value.ndim == 0 and not self.read(other).weak and not isinstance(other, Const):
             return literal(value.data)
+        made = value.op
+        if made is not None and made.name == "cast" and made.args[0].type == I64 and value.type == F64:
+            if self.shown and not value.name and not isinstance(other, Const) and not self.read(other).weak:
+                return self.read(made.args[0])  # NumPy makes it a float
         return self.read(value)
 
     def shape(self, dims: Sequence[Value]) -> str:
@@ -384,7 +401,10 @@ class Expressions:
         if name == "numpy.einsum":
             optimize = ["optimize=True"] if len(args) > 2 else []
             return call("np.einsum", repr(op.attrs["kwargs"]["subscripts"]), *args, *optimize)
-        if name.startswith("numpy."):
+        if self.shown and name.startswith(_HOSTED):
+            text = name.removeprefix(_HOSTED)
+            self.helpers.update(dict.fromkeys([*_needs(text), text]))
+        elif name.startswith("numpy."):
             text = "np." + name.removeprefix("numpy.")
         else:
             text = name
@@ -432,6 +452,27 @@ class Expressions:
 
     def _seq_zeros(self, op: Op) -> Expr:
         return Expr(f"[np.zeros_like(v)[()] for v in {self.argument(op.args[0])}]")
+
+
+_HOSTED = f"{hosted.__name__}."
+
+
+def _needs(function: str) -> list[str]:
+    """The functions beside it that one of ``backends/hosted.py`` calls."""
+    words = set(re.findall(r"\w+", inspect.getsource(getattr(hosted, function)))) - {function}
+    return [n for n, f in vars(hosted).items() if n in words and inspect.isfunction(f)]
+
+
+def hosted_source(name: str) -> str:
+    """The source of a function of ``backends/hosted.py``, without annotations."""
+    text = inspect.getsource(getattr(hosted, name))
+    text = re.sub(r"\) -> [^:]+:\n", "):\n", re.sub(r"(\w): (Any|bool|int)\b", r"\1", text))
+    return text.replace("math.fsum", "__import__('math').fsum")
+
+
+def quoted(text: str) -> str:
+    """A string literal, in double quotes if it can be."""
+    return repr(text) if '"' in text or "\\" in repr(text) else f'"{text}"'
 
 
 def is_wrapped(op: Op) -> bool:

@@ -6,7 +6,7 @@ import builtins
 import re
 from collections.abc import Iterator, Sequence
 
-from gradsmith.backends.python.annotate import annotated, docstring, drop_implied_checks
+from gradsmith.backends.python.annotate import annotated, docstring
 from gradsmith.backends.python.expressions import (
     ATOM,
     NOT,
@@ -16,7 +16,9 @@ from gradsmith.backends.python.expressions import (
     Expressions,
     constant,
     exact,
+    hosted_source,
     is_wrapped,
+    quoted,
     returns_its_types,
     typed,
 )
@@ -24,6 +26,7 @@ from gradsmith.backends.python.interface import Interface
 from gradsmith.backends.python.layout import LONGEST, broken
 from gradsmith.backends.python.names import Names, identifier
 from gradsmith.backends.python.schedule import schedule
+from gradsmith.backends.python.tidy import tidy
 from gradsmith.ir.describe import describe
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
 from gradsmith.ir.types import I64, ArrayType
@@ -61,10 +64,10 @@ class Writer:
         self.program = program
         self.block = copy_block(program.block, {})
         if shown:
-            drop_implied_checks(self.block)
+            tidy(self.block)
         self.inlined = schedule(self.block)
         self.plan = inplace.plan(self.block)
-        self.expressions = Expressions(self.read)
+        self.expressions = Expressions(self.read, shown)
         taken = {*HELPERS, "like", identifier(program.name) or "f"}
         if interface is not None:
             taken |= set(interface.roots) - set(interface.places)
@@ -96,7 +99,8 @@ class Writer:
         facing = self.interface
         imports = [*(f"import {name}" for name in self.expressions.imports), *(facing.imports if facing else ())]
         head = ["import numpy as np", *imports]
-        for text in (*(HELPERS[name] for name in self.expressions.helpers), *(facing.helpers if facing else ())):
+        helpers = [HELPERS.get(name) or hosted_source(name) for name in self.expressions.helpers]
+        for text in (*helpers, *(facing.helpers if facing else ())):
             head += ["", *text.rstrip().split("\n")]
         if self.expressions.objects:
             head += ["", f"# objects of the user's program: {', '.join(self.expressions.objects)}"]
@@ -325,12 +329,17 @@ class Writer:
     def _check(self, op: Op) -> None:
         self._line(f"if {_negated(self.read(op.args[0]))}:")
         error = op.attrs["error"]
-        message = repr(op.attrs["message"].format()) if len(op.args) == 1 else repr(op.attrs["message"])
+        message = quoted(op.attrs["message"].format() if len(op.args) == 1 else op.attrs["message"])
         if len(op.args) > 1:
             message += f".format({', '.join(self.read(a).text for a in op.args[1:])})"
         self._line(f"{_INDENT}raise {self._qualified(error)}({message})")
 
     def _guard(self, op: Op) -> None:
+        if self.shown:
+            condition = self.read(op.args[0])
+            self._line(f"if {_negated(condition)}:")
+            self._line(f"{_INDENT}raise ValueError({quoted(f'this source was made for {condition.text}')})")
+            return
         self.expressions.imports["gradsmith.errors"] = None
         self._line(f"if {_negated(self.read(op.args[0]))}:")
         self._line(f"{_INDENT}raise gradsmith.errors.GuardFailed")
@@ -342,6 +351,8 @@ class Writer:
             return f"np.{error.__module__.removeprefix('numpy.')}.{error.__name__}"
         if not self.shown:
             return self.expressions.object_name(error)  # it may be of a module that cannot be imported by name
+        if error.__module__.startswith("gradsmith."):
+            return next(c.__name__ for c in error.__mro__ if c.__module__ == "builtins" and c is not Exception)
         self.expressions.imports[error.__module__] = None
         return f"{error.__module__}.{error.__qualname__}"
 
@@ -559,6 +570,7 @@ class Writer:
         for k, value in enumerate(self.block.results):
             expr = self.read(value)
             mine = self.plan.owned(value) and (self.shown or not self.plan.is_view(value))
+            mine = mine and not (value.op is not None and value.op.name == "broadcast_to")  # read-only
             shared = any(self.plan.same_storage(value, other) for other in self.block.results[:k])
             copy = isinstance(value.type, ArrayType) and value.ndim and (shared or not mine)
             texts.append(f"{expr.at(ATOM)}.copy()" if copy else expr.text)

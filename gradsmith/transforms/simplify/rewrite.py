@@ -51,6 +51,7 @@ class Rewriter:
         self._known: dict[Hashable, Value | None] = {}
         self._frames: list[_Frame] = []
         self._depth: dict[Value, int] = {}
+        self._rows: dict[Value, Value] = {}  # arrays saved in a loop all of whose rows are this value
         self._choices: dict[Value, list[Op]] = {}  # for a condition: what was chosen by it
 
     def run(self, block: Block) -> None:
@@ -91,7 +92,7 @@ class Rewriter:
         if op.name in EFFECTS:
             self._check(op)
             return
-        outcome = fold(op) or apply_rules(self, op)
+        outcome = self._constant_row(op) or fold(op) or apply_rules(self, op)
         if isinstance(outcome, Op):
             self._op(outcome)
             outcome = replaced.get(outcome.results[0], outcome.results[0])
@@ -183,7 +184,10 @@ class Rewriter:
         self._known[key] = None
         frame.entered.append(key)
         if condition.op is not None and condition.op.name == "eq":
-            self.shapes.learn_equal(*map(self.shapes.length, condition.op.args))
+            x, y = condition.op.args
+            self.shapes.learn_equal(*map(self.shapes.length, (x, y)))
+            if len(self._frames) == 1 and x.type == I64 and isinstance(y, Const) and op.name == "guard":
+                self.replaced.setdefault(x, y)
 
     def _control(self, op: Op) -> None:
         if op.name == "if":
@@ -244,6 +248,7 @@ class Rewriter:
         initial = op.args[len(op.args) - len(op.results) :]
         if any(r is p or _same(r, i) for r, p, i in zip(body.results, params, initial, strict=True)):
             self.again = True
+        self._note_constant_rows(op, params)
         if op.name == "while" and isinstance(stop := op.regions[0].results[0], Const) and not stop.data:
             self._become(op, initial)
             return
@@ -275,6 +280,23 @@ class Rewriter:
         op = Op(name, args, {}, (), [I64], like.loc)
         self._op(op)
         return self._resolve(op.result)
+
+    def _note_constant_rows(self, op: Op, params: list[Value]) -> None:
+        """Rows saved in a loop that are all the same value, from outside of it, need not be read."""
+        depth = len(self._frames) - 1
+        for result, end, param in zip(op.results, op.regions[-1].results, params, strict=True):
+            if end.op is None or end.op.name != "set" or not end.op.attrs.get("saved") or end.op.args[0] is not param:
+                continue
+            row = end.op.args[1]
+            if isinstance(row, Const) or self._depth.get(row, depth + 1) <= depth:
+                self._rows[result] = row
+
+    def _constant_row(self, op: Op) -> Value | None:
+        row = self._rows.get(op.args[0]) if op.name == "index" else None
+        if row is None or list(op.attrs["spec"]) != ["i", *":" * (op.args[0].ndim - 1)]:
+            return None
+        self.again = True
+        return row
 
     def _append(self, op: Op) -> None:
         """Append an operation that is neither moved nor merged; regions of control operations have been rewritten."""
