@@ -13,7 +13,7 @@ _lock = threading.RLock()
 #: size of a module, in lines, from which the cheap code generator is used (the good one is superlinear in block size)
 LARGE = 6000
 #: size from which only passes run that are linear in the size of a function (a long tape is one straight line)
-HUGE = 12_000
+HUGE = 40_000
 
 
 @functools.cache
@@ -47,8 +47,9 @@ def compile_module(text: str, names: list[str], level: int = 2, interleave: bool
         machine = target.create_target_machine(cpu=cpu, features=features, opt=0 if large or not level else 1)
         header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
         module = ll.parse_assembly(header + text)
+        module.verify()  # LLVM aborts the interpreter over code that is wrong
         options = ll.create_pipeline_tuning_options(speed_level=min(level, 1 if large else 2))
-        options.loop_vectorization = level == 2 and not large
+        options.loop_vectorization = level == 2
         options.loop_interleaving = interleave
         options.slp_vectorization = False
         options.loop_unrolling = False

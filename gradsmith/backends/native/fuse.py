@@ -19,6 +19,9 @@ from gradsmith.ir.types import ArrayType, SeqType
 
 UPDATES = frozenset({"set", "add_at"})
 
+#: operations in one loop nest: LLVM's time grows with the square of its length
+LONGEST = 256
+
 
 @dataclass
 class Unit:
@@ -189,10 +192,12 @@ class _Scheduler:
         keyed: list[tuple[int, int, int, Unit]] = []
         for op in self.block.ops:
             if op in self.member:
-                cluster = clusters[self.level[op], self.planner.shapes.space[op]]
-                if not cluster:
-                    keyed.append((self.level[op], 1, order[op], Unit(cluster, True)))
-                cluster.append(op)
+                key = self.level[op], self.planner.shapes.space[op]
+                if len(clusters[key]) == LONGEST:
+                    del clusters[key]  # the rest is a loop nest of its own, which runs after this one
+                if not clusters[key]:
+                    keyed.append((self.level[op], 1, order[op], Unit(clusters[key], True)))
+                clusters[key].append(op)
             else:
                 keyed.append((self.level[op], 0, order[op], Unit([op], False)))
         return [unit for *_, unit in sorted(keyed, key=lambda k: k[:3])]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gradsmith.backends import native
+from gradsmith.backends.native import fuse
 from gradsmith.backends.native.fallback import interpreted
 from gradsmith.ir.types import C128, F64, I64
 from tests.backends.native.native_programs import outcome, same
@@ -18,6 +19,12 @@ def test_random_programs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_random_programs_in_the_checked_version(seed: int) -> None:
     compare(seed, 15, checked=True)
+
+
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_random_programs_in_short_loop_nests(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuse, "LONGEST", 2)
+    compare(seed, 25)
 
 
 def compare(seed: int, size: int, checked: bool = False) -> None:
