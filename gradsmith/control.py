@@ -11,6 +11,9 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from gradsmith import tree
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import control, hosted, recording, rules
 from gradsmith.frontend.calls import call as staged_call
@@ -57,16 +60,33 @@ class _Wrapped(Wrapper):
         return getattr(self.f, "__name__", type(self.f).__name__)
 
     def _positional(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """All arguments as positional ones."""
-        if not kwargs:
+        """All arguments as positional ones, with those that have defaults."""
+        try:
+            signature = inspect.signature(self.f)
+        except ValueError:  # of some builtins, which take positional arguments
             return list(args)
-        bound = inspect.signature(self.f).bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         if bound.kwargs:
             raise TypeError(
                 f"{self.name} has a derivative rule and keyword-only arguments; rules take positional arguments"
             )
         return list(bound.args)
+
+
+class _Ruled(_Wrapped):
+    """A function with a derivative of its own. Its result shares no array with its arguments, as in compiled code."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().__call__(*args, **kwargs)
+        given = [x for x in tree.flatten((args, kwargs))[0] if type(x) is np.ndarray]
+        return _copied(result, lambda y: any(np.may_share_memory(x, y) for x in given))
+
+
+def _copied(x: Any, chosen: Callable[[np.ndarray], bool] = lambda y: True) -> Any:
+    """``x`` with (chosen) arrays of its own, as in compiled code: a write to one is not seen in the other."""
+    leaves, structure = tree.flatten(x)
+    return tree.unflatten(structure, [y.copy() if type(y) is np.ndarray and chosen(y) else y for y in leaves])
 
 
 def _on_tape(args: Any, kwargs: Any = None) -> bool:
@@ -84,7 +104,7 @@ def _recorded(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-class custom_vjp(_Wrapped):
+class custom_vjp(_Ruled):
     """A function with a reverse rule of its own, with the calling conventions of JAX.
 
     ``f.defvjp(fwd, bwd)``: ``fwd`` takes the arguments of ``f`` and returns ``(result, residuals)``; ``bwd`` takes the
@@ -127,10 +147,10 @@ class custom_vjp(_Wrapped):
         fixed = [args[n] for n in self.nondiff_argnums]
 
         def vjp(args: list[Any]) -> tuple[Any, Callable[[Any], Any]]:
-            out = staged_call(stage, fwd, args, {})
+            out = control.run_rule(stage, fwd, args)
             if not isinstance(out, tuple) or len(out) != 2:
                 raise TypeError(f"the forward rule of {self.name} must return a pair: (result, residuals)")
-            return out[0], lambda g: staged_call(stage, bwd, [*fixed, out[1], g], {})
+            return out[0], lambda g: self._pulled(control.run_rule(stage, bwd, [*fixed, out[1], g]))
 
         return control.with_rule(
             stage,
@@ -142,8 +162,13 @@ class custom_vjp(_Wrapped):
             nondiff=self.nondiff_argnums,
         )
 
+    def _pulled(self, cotangents: Any) -> Any:
+        if cotangents is None:
+            raise TypeError(f"the backward rule of {self.name} returned None (is a return missing?), not a tuple")
+        return cotangents
 
-class custom_jvp(_Wrapped):
+
+class custom_jvp(_Ruled):
     """A function with a forward rule of its own, with the calling conventions of JAX.
 
     ``f.defjvp(jvp)``: ``jvp`` takes the arguments numbered in ``nondiff_argnums``, a tuple of all other arguments
@@ -184,7 +209,7 @@ class custom_jvp(_Wrapped):
         def jvp(args: list[Any], tangents: list[Any]) -> tuple[Any, Any]:
             moving = [n for n in range(len(args)) if n not in nondiff]
             pair = [tuple(x[n] for n in moving) for x in (args, tangents)]
-            return rules.pair(staged_call(stage, rule, [*(args[n] for n in nondiff), *pair], {}), self.name)
+            return rules.pair(control.run_rule(stage, rule, [*(args[n] for n in nondiff), *pair]), self.name)
 
         return control.with_rule(
             stage, self, self.name, lambda a: staged_call(stage, self.f, a, {}), args, jvp=jvp, nondiff=nondiff
@@ -230,13 +255,13 @@ def define_rule(
 
 
 def stop_gradient(x: Any) -> Any:
-    """``x``, a constant for every derivative: a number, an array, or any structure of them.
+    """A copy of ``x`` that is a constant for every derivative: of a number, an array, or any structure of them.
 
     >>> import gradsmith as gs
     >>> gs.grad(lambda x: x * gs.stop_gradient(x))(3.0)
     3.0
     """
-    return _recorded(stop_gradient, (x,), {}) if _on_tape(x) else x
+    return _recorded(stop_gradient, (x,), {}) if _on_tape(x) else _copied(x)
 
 
 class ignore_derivatives:
@@ -270,7 +295,7 @@ class ignore_derivatives:
 
 
 def hook(x: Any, fn: Callable[[Any], Any]) -> Any:
-    """``x``; ``fn`` sees its adjoint on the way back, and what it returns goes on instead (unless it returns None).
+    """A copy of ``x``; ``fn`` sees its adjoint on the way back, and what it returns goes on instead (unless that is None).
 
     Args:
         x: a number, an array, or any structure of them.
@@ -282,7 +307,7 @@ def hook(x: Any, fn: Callable[[Any], Any]) -> Any:
     >>> gs.grad(lambda x: gs.hook(x, lambda g: np.clip(g, -1.0, 1.0)) ** 2)(3.0)
     1.0
     """
-    return _recorded(hook, (x, fn), {}) if _on_tape(x) else x
+    return _recorded(hook, (x, fn), {}) if _on_tape(x) else _copied(x)
 
 
 class checkpoint(_Wrapped):
@@ -301,7 +326,7 @@ class checkpoint(_Wrapped):
         return control.checkpoint(stage, self.f, args, kwargs, self.name)
 
 
-class forward_mode(_Wrapped):
+class forward_mode(_Ruled):
     """``f``, differentiated by forward mode also inside a reverse pass.
 
     The forward sweep computes its Jacobian, one column for each number among the arguments, and the backward sweep
@@ -321,7 +346,7 @@ class forward_mode(_Wrapped):
         return control.forward_mode(stage, self.f, self.name, self._positional(args, kwargs))
 
 
-class reverse_mode(_Wrapped):
+class reverse_mode(_Ruled):
     """``f``, differentiated by reverse mode also inside a forward pass: for functions with few outputs.
 
     >>> import numpy as np
@@ -355,7 +380,8 @@ class host(_Wrapped):
 
     def __init__(self, f: Callable[..., Any], like: Any = None):
         super().__init__(f)
-        self.like = like
+        recorder = recording.active()
+        self.like = recorder.unwrap_structure(like) if recorder is not None and recorder.live else like
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = recording.active()  # a tape runs it at every replay, whatever its arguments are
@@ -369,9 +395,13 @@ class host(_Wrapped):
 
 
 def _hook(stage: Stage, x: Any, fn: Any) -> Any:
+    if isinstance(seen := getattr(fn, "__self__", None), list):  # its append: what a hook sees is to stay there
+        original = next((found for found, stand_in in stage.copies.values() if stand_in is seen), seen)
+        fn = host(getattr(original, fn.__name__))
+
     def vjp(args: list[Any]) -> tuple[Any, Callable[[Any], Any]]:
         def pull(g: Any) -> tuple[Any, ...]:
-            changed = staged_call(stage, fn, [g], {})
+            changed = control.run_rule(stage, fn, [g])
             return (g if changed is None else changed,)
 
         return args[0], pull

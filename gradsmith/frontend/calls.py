@@ -35,6 +35,7 @@ from gradsmith.frontend.loops import MAX_REGIONS
 from gradsmith.frontend.outside import is_library, lift
 from gradsmith.frontend.stage import Stage, current, static
 from gradsmith.frontend.values import Array, Maybe, Scalar, Text, contains_symbolic, share
+from gradsmith.tree import own_dict
 
 MAX_DEPTH = 900
 MAX_CALLS = 200_000
@@ -46,13 +47,19 @@ def call(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> A
         return call_staged(f, args, kwargs)
     if isinstance(f, objects.Method):
         return _implementation(stage, f.implementation, [f.owner, *args], kwargs)
-    if hasattr(f, "__gradsmith_call__") and not isinstance(f, type):
+    if has_own(f, "__gradsmith_call__") and not isinstance(f, type):
         if isinstance(f, types.MethodType):
             return call(stage, f.__func__, [f.__self__, *args], kwargs)
         return f.__gradsmith_call__(stage, args, kwargs)
     if (rule := rules.find(f)) is not None:
         return rules.call(stage, rule, args, kwargs)
     return call_without_rule(stage, f, args, kwargs)
+
+
+def has_own(f: Any, name: str) -> bool:
+    """Whether ``f`` (or the function of a method) has an attribute, without asking the ``__getattr__`` of its class."""
+    f = f.__func__ if isinstance(f, types.MethodType) else f
+    return hasattr(type(f), name) or name in own_dict(f)
 
 
 def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -80,7 +87,7 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
 
 def enter(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The call of a function under differentiation: staged from its source, or run by Python on the tape."""
-    staged = isinstance(f, StagedFunction | objects.Method) or hasattr(f, "__gradsmith_call__")
+    staged = isinstance(f, StagedFunction | objects.Method) or has_own(f, "__gradsmith_call__")
     if (
         stage.engine == "tape"
         and not staged
@@ -135,7 +142,7 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         return call(stage, f.__func__, [f.__self__, *args], kwargs)
     if isinstance(f, operator.itemgetter | operator.attrgetter):
         return _get(stage, f, *args)
-    if isinstance(f, functools._lru_cache_wrapper) or hasattr(f, "py_func"):
+    if isinstance(f, functools._lru_cache_wrapper) or has_own(f, "py_func"):
         return call(stage, getattr(f, "py_func", None) or f.__wrapped__, args, kwargs)
     if isinstance(f, types.FunctionType):
         return _call_function(stage, f, args, kwargs)
@@ -228,7 +235,7 @@ def missing_rule(f: Any) -> MissingRule:
     name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None) or repr(f)
     return MissingRule(
         f"{module}.{name} was called with values that depend on the inputs, and gradsmith has no rule for it; compute it "
-        "outside the differentiated function, or use NumPy functions that have a rule"
+        "outside the differentiated function, use NumPy functions that have a rule, or give it one by define_rule"
     )
 
 

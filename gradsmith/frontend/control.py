@@ -13,7 +13,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.backends import effects
-from gradsmith.errors import NotDifferentiable, UnsupportedCode
+from gradsmith.errors import MissingRule, NotDifferentiable, SourceUnavailable, UnsupportedCode
 from gradsmith.frontend import derive, jacobians
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import call
@@ -63,6 +63,19 @@ def _simplified(stage: Stage, block: Block, values: Sequence[Value]) -> Block:
         Input("array", tuple(n == 1 for n in np.shape(stage.known[v])) if v in stage.known else ()) for v in values
     ]
     return derive.simplified(block, inputs + [Input()] * (len(block.params) - len(inputs)))
+
+
+def run_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Any:
+    """``f(*args, **kwargs)``, a part of a rule. Rules branch on adjoints, and are staged from their source on a tape, too."""
+    if stage.engine != "tape" or contains_symbolic(f):  # made by a recorded function, with values of its own
+        return call(stage, f, args, kwargs or {})
+    point = stage.checkpoint()
+    try:
+        with stage.run_by("source"):
+            return call(stage, f, args, kwargs or {})
+    except (UnsupportedCode, MissingRule, SourceUnavailable):
+        stage.restore(point)
+    return call(stage, f, args, kwargs or {})
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -132,7 +145,8 @@ class _Arguments:
         out = []
         for (n, k), value in zip(self.wrt, self.values, strict=True):
             g = leaves[n][k]
-            out.append(ir.zeros_like(value) if _is_zero(g) else derive._like(g, value, "cotangent"))
+            what = f"cotangent of argument {n} of {name}"
+            out.append(ir.zeros_like(value) if _is_zero(g) else derive._like(g, value, what))
         return out
 
 
@@ -206,7 +220,9 @@ class _Result:
         for k, value in zip(self.symbolic, primals, strict=True):
             if not value.type.inexact:
                 continue
-            out.append(ir.zeros_like(value) if _is_zero(leaves[k]) else derive._like(leaves[k], value, "tangent"))
+            out.append(
+                ir.zeros_like(value) if _is_zero(leaves[k]) else derive._like(leaves[k], value, f"tangent of {name}")
+            )
         return out
 
 
@@ -249,7 +265,8 @@ def with_rule(
     finally:
         stage.rules[key] = order
     _refuse_writes(stage, mark, birth, name)
-    return _emit(stage, name, arguments, result, {"body": primal, **regions}, body)
+    ruled = vjp is not None or jvp is not None
+    return _emit(stage, name, arguments, result, {"body": primal, **regions}, body, ruled)
 
 
 def _drawn_from(stage: Stage, args: Sequence[Any]) -> list[Any]:
@@ -265,7 +282,8 @@ def _refuse_writes(stage: Stage, mark: int, birth: int, name: str) -> None:
     for slot in stage.heap.written(mark):
         if stage.heap.birth(slot.owner) < birth and not (slot.kind == "attr" and slot.key == "ambiguous"):
             raise UnsupportedCode(
-                f"{name} has a derivative rule and writes {slot} that it did not create; return it instead"
+                f"{name} has a derivative rule and writes {slot} that it did not create; return it instead, or have "
+                "Python write it in each call: gs.host(function)"
             )
 
 
@@ -299,7 +317,7 @@ def _stage_jvp(stage: Stage, name: str, jvp: Jvp, arguments: _Arguments, result:
 
 
 def _emit(
-    stage: Stage, name: str, arguments: _Arguments, result: _Result, regions: dict[str, Block], body: bool
+    stage: Stage, name: str, arguments: _Arguments, result: _Result, regions: dict[str, Block], body: bool, ruled: bool
 ) -> Any:
     """The ``call`` operation with its regions closed."""
     if "forward" in regions:
@@ -318,7 +336,11 @@ def _emit(
     simple = [_simplified(stage, block, operands) for block in regions.values()]
     attrs: dict[str, Any] = {what: k for k, what in enumerate(regions) if what != "body"}
     if len(regions) == 1 and not body:
-        attrs["exhausted"] = True
+        attrs["exhausted"] = (
+            f"a derivative of higher order than the rule of {name}, which calls it, provides"
+            if ruled
+            else f"{name} was given no derivative: define_rule takes vjp or jvp"
+        )
     if body:
         attrs["body"] = True
     wrt = tuple(range(len(arguments.values)))
@@ -580,16 +602,17 @@ class _Exports:
 
 
 def detached(x: Any) -> Any:
-    """``x`` with every float in it made a constant of the derivative."""
+    """A copy of ``x`` with every float in it made a constant of the derivative."""
     leaves, structure = tree.flatten(x)
-    new = [_detached_leaf(leaf) for leaf in leaves]
-    return tree.unflatten(structure, new) if any(a is not b for a, b in zip(leaves, new, strict=True)) else x
+    return tree.unflatten(structure, [_detached_leaf(leaf) for leaf in leaves])
 
 
 def _detached_leaf(x: Any) -> Any:
-    if not isinstance(x, Scalar | Array) or not x.value.type.inexact or isinstance(x.value, Const):
+    if not isinstance(x, Scalar | Array):
         return x
-    value = ir.emit("detach", x.value)
+    value = x.value
+    if value.type.inexact and not isinstance(value, Const):
+        value = ir.emit("detach", value)
     return fresh(value) if isinstance(x, Array) else Scalar(value, x.weak)
 
 

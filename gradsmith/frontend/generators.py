@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,18 +35,19 @@ def is_generator(x: Any) -> bool:
 
 def rewinding(generators: Iterable[Any]) -> Callable[[], None]:
     """A function that sets the generators back to the state they have now."""
-    undo: list[Callable[[], None]] = []
-    for g in generators:
-        if isinstance(g, random.Random):
-            undo.append(lambda g=g, state=g.getstate(): g.setstate(state))
-        elif isinstance(g, np.random.RandomState):
-            undo.append(lambda g=g, state=g.get_state(): g.set_state(state))
-        else:
-            bits = g.bit_generator if isinstance(g, np.random.Generator) else g
-            undo.append(lambda bits=bits, state=bits.state: setattr(bits, "state", state))
+    undo = [_undoing(g) for g in generators]
 
     def rewind() -> None:
         for back in undo:
             back()
 
     return rewind
+
+
+def _undoing(g: Any) -> Callable[[], None]:
+    if isinstance(g, random.Random):
+        return partial(g.setstate, g.getstate())
+    if isinstance(g, np.random.RandomState):
+        return partial(g.set_state, g.get_state())
+    bits = g.bit_generator if isinstance(g, np.random.Generator) else g
+    return partial(setattr, bits, "state", bits.state)

@@ -11,8 +11,9 @@ from gradsmith import tree
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import effects
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.frames import StagedFunction
 from gradsmith.frontend.stage import NeedConcrete, Stage
-from gradsmith.frontend.values import Scalar, fresh, is_number, is_weak
+from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak
 from gradsmith.ir.program import Value
 from gradsmith.ir.types import ArrayType
 
@@ -46,7 +47,7 @@ class _Call:
 
         self.sample = like if like is not None else _sample(stage, self.name, apply, operands.values)
         self.leaves, self.structure = tree.flatten(self.sample)
-        self.moving = [k for k, x in enumerate(self.leaves) if is_number(x) or isinstance(x, np.ndarray)]
+        self.moving = [k for k, x in enumerate(self.leaves) if is_number(x) or isinstance(x, Array | np.ndarray)]
         self.types = [_type_of(self.leaves[k]) for k in self.moving]
 
         def run(*values: Any) -> Sequence[Any]:
@@ -66,7 +67,7 @@ class _Call:
     def result(self, values: Sequence[Value]) -> Any:
         leaves = list(self.leaves)
         for k, value in zip(self.moving, values, strict=True):
-            array = isinstance(self.leaves[k], np.ndarray)
+            array = isinstance(self.leaves[k], Array | np.ndarray)
             leaves[k] = fresh(value) if array else Scalar(value, is_weak(self.leaves[k]))
         return tree.unflatten(self.structure, leaves)
 
@@ -99,6 +100,10 @@ def pure(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[
 
 def effect(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], like: Any) -> Any:
     """``f(*args, **kwargs)`` run by Python exactly once during each call, in order."""
+    if isinstance(f, StagedFunction):
+        raise UnsupportedCode(
+            "host(f) of a function defined inside a differentiated one, where it is not Python's: move it out"
+        )
     if like is None:
         effects.call_python(stage, f, args, kwargs)
         return None

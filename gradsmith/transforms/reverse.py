@@ -306,10 +306,8 @@ class _Reverse:
 def check_declared(op: Op, active: Iterable[int]) -> None:
     """A derivative reaches a call with a rule through its declared operands only."""
     name = op.attrs["function"]
-    if op.attrs.get("exhausted"):
-        raise errors.NotDifferentiable(
-            f"a derivative of higher order than the rule of {name}, which calls it, provides ({op.loc})"
-        )
+    if "exhausted" in op.attrs:
+        raise errors.NotDifferentiable(f"{op.attrs['exhausted']} ({op.loc})")
     for k in active:
         if k not in op.attrs["wrt"]:
             raise errors.NotDifferentiable(

@@ -373,3 +373,51 @@ def test_without_a_derivative() -> None:
 
     gs.define_rule(weight, vjp=lambda x: (weight(x), lambda g: None))
     assert gs.grad(lambda x: weight(x) * x)(3.0) == 6.0
+
+
+@both
+def test_defaults_are_arguments_of_a_rule(backend: str) -> None:
+    @gs.custom_vjp
+    def power(x: Any, scale: float = 2.0, n: int = 2) -> Any:
+        return scale * x**n
+
+    power.defvjp(
+        lambda x, scale, n: (power(x, scale, n), (x, scale, n)),
+        lambda kept, g: (g * kept[1] * kept[2] * kept[0] ** (kept[2] - 1), None, None),
+    )
+    assert gs.grad(lambda x: power(x), backend=backend)(3.0) == 12.0
+    assert gs.grad(lambda x: power(x, n=3), backend=backend)(2.0) == 24.0
+    assert gs.grad(lambda x: power(scale=1.0, x=x), backend=backend)(3.0) == 6.0
+
+
+def test_a_forgotten_return_is_an_error() -> None:
+    def forgets(kept: Any, g: Any) -> None:
+        pass
+
+    f = gs.custom_vjp(lambda x: x**2)
+    f.defvjp(lambda x: (x**2, x), forgets)
+    with pytest.raises(TypeError, match="is a return missing"):
+        gs.grad(f)(3.0)
+
+
+def test_a_function_without_derivative_says_so() -> None:
+    table = {1.0: 2.0}.__getitem__
+    gs.define_rule(table, like=0.0)
+    assert gs.jit(lambda x: table(x))(1.0) == 2.0
+    with pytest.raises(NotDifferentiable, match="was given no derivative"):
+        gs.grad(lambda x: table(x))(1.0)
+
+
+def test_a_library_object_that_is_called() -> None:
+    from scipy.interpolate import CubicSpline
+
+    knots = np.linspace(0.0, 1.0, 11)
+    spline = CubicSpline(knots, np.sin(3 * knots))
+    slope = spline.derivative()
+    gs.define_rule(slope)
+    gs.define_rule(spline, vjp=lambda t: (spline(t), lambda g: g * slope(t)))
+    x = np.array([0.33, 0.47])
+    for engine in ("source", "tape"):
+        np.testing.assert_allclose(
+            gs.grad(lambda t: np.sum(spline(t) ** 2), engine=engine)(x), 2 * spline(x) * slope(x)
+        )
