@@ -27,6 +27,7 @@ from gradsmith.frontend.catching import EvaluationFailed, TryCarefully
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
+from gradsmith.frontend.replacements import same
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
 from gradsmith.frontend.values import Array, Cell, NotSpecialised, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
@@ -530,11 +531,11 @@ def _holds(assumptions: Sequence[tuple[Callable[[], Any], Any]]) -> Callable[[],
     def holds() -> bool:
         try:
             for read, found in identical:
-                if read() is not found:
+                if (now := read()) is not found and not same(now, found):
                     return False
             for read, found in equal:
                 now = read()
-                if now is not found and (type(now) is not type(found) or now != found):
+                if now is not found and (type(now) is not type(found) or now != found) and not same(now, found):
                     return False
         except _GONE:
             return False

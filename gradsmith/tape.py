@@ -135,13 +135,14 @@ class Tape:
 
         code = getattr(self._function, "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
-        staged = call.stage_call(emit, _apart(leaves), structure, "tape", names)
-        if staged.written or staged.stage.compares_arrays:  # then it matters that two arguments are one array
+        apart = _apart(leaves)
+        staged = call.stage_call(emit, apart, structure, "tape", names)
+        if apart is not leaves and (staged.written or staged.stage.compares_arrays):  # it matters that they are one
             staged = call.stage_call(emit, leaves, structure, "tape", names)
         recorder = staged.stage.recorder
         recording = _Recording(key, staged, recorder is not None and recorder.for_one_call)
-        self._recordings.insert(0, recording)
-        del self._recordings[_MAX_RECORDINGS:]
+        lasting = [r for r in self._recordings if not r.for_one_call]
+        self._recordings = [recording, *lasting][:_MAX_RECORDINGS]
         return recording
 
     def _replayed(self, stage: Stage, args: Sequence[Any], again: set[_Recording]) -> Any:
@@ -153,6 +154,9 @@ class Tape:
         with self._lock:
             for recording in self._recordings:
                 if recording.key != key:
+                    continue
+                if recording.for_one_call:
+                    reason = _ONE_CALL
                     continue
                 found, why = recording.emit(stage, leaves, checked=recording in again)
                 if why is None:
@@ -167,6 +171,9 @@ class Tape:
 
 
 _MAX_RECORDINGS = 16
+_ONE_CALL = (
+    "the function does something at each call: it changes what it reads, draws random numbers, or makes text of numbers"
+)
 
 
 class _Replay:
@@ -193,8 +200,7 @@ class _Recording:
 
     key: Any
     staged: call.Staged
-    for_one_call: bool
-    used: bool = False
+    for_one_call: bool  # the call that made it
 
     def emit(self, stage: Stage, leaves: Sequence[Any], checked: bool) -> tuple[Any, str | None]:
         """(The result on these leaves, None), or (None, why the recording does not hold for this call).
@@ -202,14 +208,9 @@ class _Recording:
         ``checked``: also make sure that replaying it raises no error, which the function might handle.
         """
         staged = self.staged
-        if self.for_one_call:
-            if self.used:
-                return None, "the function changes what it reads from outside, or draws random numbers"
-            assumptions: list[Any] = [(once(), True)]
-        else:
-            assumptions = staged.stage.assumptions
-            if not call.holding(assumptions):
-                return None, "what the function reads from outside has changed"
+        assumptions: list[Any] = [(once(), True)] if self.for_one_call else staged.stage.assumptions
+        if not self.for_one_call and not call.holding(assumptions):
+            return None, "what the function reads from outside has changed"
         point = stage.checkpoint()
         mapping, captured = self._captures(stage)
         results = stage.builder.inline(staged.block, [st.as_value(leaves[k]) for k in staged.dynamic], mapping)
@@ -217,7 +218,6 @@ class _Recording:
         if why is not None:
             stage.restore(point)
             return None, why
-        self.used = True
         stage.assumptions += assumptions
         own = len(staged.symbolic)
         for (target, _), new in zip(staged.written, results[own:], strict=True):
@@ -261,8 +261,11 @@ def _at(loc: Location | None) -> str:
     return f" at {loc}" if loc else ""
 
 
-def _apart(leaves: Sequence[Any]) -> list[Any]:
+def _apart(leaves: list[Any]) -> list[Any]:
     """The leaves, with an array that is passed twice as two arrays, which have gradients of their own."""
+    arrays = [id(x) for x in leaves if isinstance(x, np.ndarray)]
+    if len(set(arrays)) == len(arrays):
+        return leaves
     seen: set[int] = set()
     out = []
     for leaf in leaves:

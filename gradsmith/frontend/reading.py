@@ -62,6 +62,7 @@ class Outside:
         self.compares = False  # whether code asks if two objects are one
         self.complete = True  # whether everything was looked at
         self._seen: dict[int, Any] = {}
+        self._holders: list[Any] = []
         self._random: list[tuple[Callable[[], Any], Any]] = []
         for state in (random.getstate, _numpy_random_state):
             self._random.append((state, state()))
@@ -80,6 +81,10 @@ class Outside:
             self._seen[id(x)] = x
             self._visit(type(x), type(x).__name__)
             self.add_argument([getattr(x, name) for name in _attributes(x)])
+
+    def holders(self) -> list[Any]:
+        """The objects in which the function finds others."""
+        return [*self.cells, *self._holders]
 
     def contents(self, met: Container[int]) -> list[tuple[Read, Any]]:
         """Assumptions that arrays hold what they hold, for those that recorded values did not meet: Python read them alone."""
@@ -106,6 +111,9 @@ class Outside:
         self._visit(found, name)
 
     def _visit(self, x: Any, name: str) -> None:
+        from gradsmith.frontend import replacements
+
+        x = replacements.original(x)  # another thread may be recording
         if x is None or isinstance(x, _VALUES) or id(x) in self._seen:
             return
         self._seen[id(x)] = x
@@ -120,6 +128,7 @@ class Outside:
         elif isinstance(x, functools.partial):
             for part in (x.func, x.args, x.keywords):
                 self._visit(part, name)
+            self._holders.append(x)
         elif isinstance(x, list | tuple | dict | set | frozenset | collections.deque | types.MappingProxyType):
             self._container(x, name)
         elif isinstance(x, logging.Logger | logging.LoggerAdapter):
@@ -155,6 +164,7 @@ class Outside:
         self.cells += f.__closure__ or ()
         if of_library(f.__code__):
             return
+        self._holders.append(f)
         self.compares = self.compares or _compares(f.__code__)
         if "print" in _names(f.__code__):
             self.complete = False  # it prints at each call: Python runs it again
@@ -181,6 +191,7 @@ class Outside:
                 continue
             self._place(lambda name=name: scope[name], found, name)
         for module in modules:
+            self.scopes[id(vars(module))] = vars(module)
             for name in set(_names(f.__code__)) & set(vars(module)):
                 self._place(lambda m=module, name=name: getattr(m, name), getattr(module, name), name)
 
@@ -188,6 +199,7 @@ class Outside:
         if len(x) > _MAX_ITEMS:
             self.complete = False
             return
+        self._holders.append(x)
         if isinstance(x, list | tuple | collections.deque):
             self._place(lambda: len(x), len(x), name)
             keys: Any = range(len(x))
@@ -200,6 +212,7 @@ class Outside:
     def _class(self, cls: type) -> None:
         if is_library(cls.__module__) or cls.__module__ == "builtins":
             return
+        self._holders.append(cls)
         for name, found in list(vars(cls).items()):
             if name.startswith("__") and (not isinstance(found, types.FunctionType) or _generated(cls, found)):
                 continue
@@ -217,6 +230,7 @@ class Outside:
         if cls.__module__ not in ("types", "argparse") and (is_library(cls.__module__) or cls.__module__ == "builtins"):
             return
         self._visit(cls, cls.__name__)
+        self._holders.append(x)
         if hasattr(x, "__dict__"):  # an attribute that is new hides that of the class
             self._place(lambda: list(vars(x)), list(vars(x)), name)
         for attribute in _attributes(x):
@@ -261,7 +275,9 @@ def _equal_bits(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def _same(now: Any, found: Any) -> bool:
-    if now is found:
+    from gradsmith.frontend import replacements
+
+    if replacements.same(now, found):
         return True
     return type(now) is type(found) and isinstance(found, (*_VALUES, list)) and bool(now == found)
 
@@ -336,6 +352,10 @@ class Arrays:
     def met(self) -> set[int]:
         """Ids of the arrays that met recorded values."""
         return set(self._met)
+
+    def is_copy(self, x: Any) -> bool:
+        """Whether ``x`` is what is kept here of an array of outside."""
+        return any(met.copy is x for met in self._all)
 
     def written(self, cells: set[Any]) -> bool:
         """Whether one of the cells belongs to an ndarray of outside."""

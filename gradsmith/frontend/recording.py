@@ -22,15 +22,15 @@ import numpy as np
 from gradsmith import tree
 from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
-from gradsmith.frontend import arithmetic, calls, objects, reading
+from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, rules
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
-from gradsmith.frontend.replacements import replaced
+from gradsmith.frontend.replacements import original, replaced, stand_in_of
 from gradsmith.frontend.stage import NeedConcrete, Stage
 from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh
-from gradsmith.ir.program import Block, Const, Location
+from gradsmith.ir.program import Block, Const, Location, Value
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -61,6 +61,9 @@ class Recorder:
         self.for_one_call = False  # the function changed what it reads from outside, or drew random numbers
         self.arrays = reading.Arrays(stage)
         self.outside: reading.Outside | None = None
+        self.shown = False  # the function made text of a recorded number, which may decide something
+        self._objects: list[Any] = []  # recorded objects since the outermost function began
+        self._plain_arrays: dict[Value, np.ndarray] = {}
         self._locations: dict[tuple[types.CodeType, int], Location] = {}
 
     # ---- running ----------------------------------------------------------------------------------------------------
@@ -69,24 +72,37 @@ class Recorder:
         """``f(*args, **kwargs)`` on front-end values, run by Python."""
         f = getattr(f, "py_func", f)  # a function compiled by numba keeps the Python function there
         with self._run_of(f, (args, kwargs)):
-            leaves, structure = tree.flatten((tuple(args), kwargs))
-            if any(isinstance(x, Symbolic) for x in leaves):
-                wrapped = {id(x): self.wrap(x) for x in leaves}  # one array passed twice is one object
-                args, kwargs = tree.unflatten(structure, [wrapped[id(x)] for x in leaves])
-            self.live = True
-            try:
-                result = f(*args, **kwargs)
-            except Exception as error:
-                add_location(error, self._raised_at(error))
-                raise
-            self.live = False
-            if self.refused is not None:
-                raise self.refused
-            if any(isinstance(x, types.FunctionType) for x in tree.flatten(result)[0]):
-                self.scopes[-1].lasting = True  # a pullback, say, which is called later
-            unwrapped = self.unwrap_structure(result)
-            self._note_births(unwrapped)
-            return unwrapped
+            return self._run(f, args, kwargs)
+
+    def _run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        leaves, structure = tree.flatten((tuple(args), kwargs))
+        if leaves:
+            wrapped = {id(x): self._passed(x) for x in leaves}  # one array passed twice is one object
+            args, kwargs = tree.unflatten(structure, [wrapped[id(x)] for x in leaves])
+        self.live = True
+        try:
+            result = f(*args, **kwargs)
+        except Exception as error:
+            where = self._raised_at(error)
+            add_location(error, where)
+            if self.refused not in (None, error):  # the function, or compiled code, made another error of it
+                add_location(self.refused, where)
+                raise self.refused from error
+            if isinstance(error, TypeError) and ("Recorded" in str(error) or "JSON" in str(error)):
+                error.add_note(_INSISTS)
+            raise
+        self.live = False
+        if self.refused is not None:
+            raise self.refused
+        if any(isinstance(x, types.FunctionType) for x in tree.flatten(result)[0]):
+            self.scopes[-1].lasting = True  # a pullback, say, which is called later
+        unwrapped = self.unwrap_structure(result)
+        self._note_births(unwrapped)
+        return unwrapped
+
+    def _passed(self, x: Any) -> Any:
+        """What the function gets for an argument."""
+        return self.wrap(x) if isinstance(x, Symbolic) else stand_in_of(x) or x
 
     def _note_births(self, x: Any) -> None:
         """The containers of a result are new: journals and checkpoints take them apart."""
@@ -113,29 +129,62 @@ class Recorder:
             self.outside.add_argument(arguments)
         stage.engine = "tape"
         self.running += 1
+        kept = succeeded = False
         try:
             if not outermost:
                 yield
                 return
             assert self.outside is not None
-            with replaced(self.outside.scopes.values(), self.outside.cells), _users_recursion():
+            with replaced(self.outside.scopes.values(), self.outside.holders()), _users_recursion():
                 yield
+            succeeded = True
         finally:
             self.running -= 1
             stage.engine, self.live, stage.builder.loc = before
             if own is not None:
                 self.scopes.remove(own)
                 own.open = own.lasting
+            if outermost and not (own is not None and own.lasting):
+                kept = self.release(succeeded)
         if outermost:
-            self._settle()
+            self._settle(kept)
 
-    def _settle(self) -> None:
+    def release(self, succeeded: bool = False) -> bool:
+        """Put ordinary numbers and arrays where recorded ones are kept. Returns whether a run that succeeded keeps any."""
+        made, self._objects = leftovers.alive(self._objects), []
+        if not made:
+            return False
+        outside, ops = self.outside, self.stage.builder.block.ops
+        first = len(ops)
+        near = [] if outside is None else [*outside.scopes.values(), *outside.holders()]
+        kept = leftovers.settle(made, self._plain, near, succeeded)
+        del ops[first:]  # reads of views, which nothing uses
+        return kept
+
+    def _plain(self, x: Any) -> Any:
+        """The number or array that a recorded one stands for; None if that is known only at run time."""
+        found = x._recorded
+        try:
+            value = found.value
+            known = self._plain_arrays.get(value)
+            data = self.stage.peek(value) if known is None else known
+        except Exception:  # of an operation that fails for this call, or is inside a derivative
+            return None
+        if isinstance(found, Scalar):
+            return found.python_type(data) if found.weak else found.dtype.type(data)
+        if known is None:
+            own = value.op is None and found.cell.outside and not self.arrays.is_copy(data)
+            known = self._plain_arrays[value] = data if own else np.array(data)
+        return known
+
+    def _settle(self, kept: bool) -> None:
         """Note what the recording relies on: that what was read stays; for one call only, if the function itself changed that."""
         outside, assumptions = self.outside, self.stage.assumptions
         assert outside is not None
         changed = self.arrays.settle()
         self.stage.compares_arrays = self.stage.compares_arrays or outside.compares
-        if self.caught or self.drew or not outside.complete or outside.changed() or changed & outside.names.keys():
+        acts = self.caught or self.drew or self.shown or kept
+        if acts or not outside.complete or outside.changed() or changed & outside.names.keys():
             self.for_one_call = True
             assumptions.append((reading.once(), True))
         else:
@@ -149,9 +198,9 @@ class Recorder:
         if kind is Scalar:
             if isinstance(x.value, Const):
                 return x.value.data.item() if x.weak else x.value.data
-            return _recorded(RecordedNumber, x, self.scopes[-1])
+            return self._new(RecordedNumber, x)
         if isinstance(x, Array):
-            return _recorded(RecordedArray, x, self.scopes[-1])
+            return self._new(RecordedArray, x)
         if kind in (list, tuple):
             return kind(map(self.wrap, x))
         if kind is dict:
@@ -167,6 +216,13 @@ class Recorder:
             leaves, structure = tree.flatten(x)
             return x if tree.is_leaf(structure) else tree.unflatten(structure, [self.wrap(leaf) for leaf in leaves])
         return x
+
+    def _new(self, cls: type, x: Any) -> Any:
+        new: Any = object.__new__(cls)
+        _set_recorded(new, x)
+        _set_scope(new, self.scopes[-1])
+        self._objects.append(new)
+        return new
 
     def _method(self, method: objects.Method) -> Callable[..., Any]:
         def bound(*args: Any, **kwargs: Any) -> Any:
@@ -185,6 +241,8 @@ class Recorder:
             return x._recorded
         if kind is np.ndarray:
             return self.arrays.stand_in(x, self.outside.names if self.outside else {})
+        if kind is leftovers.Settled:
+            return self.unwrap(x._recorded)
         if kind in (list, tuple):
             new = kind(map(self.unwrap, x))
             return x if all(a is b for a, b in zip(x, new, strict=True)) else new
@@ -208,7 +266,7 @@ class Recorder:
             self.refuse(
                 f"an object of type {type(x).__name__} that holds recorded values; use a dataclass, a tuple or a dict"
             )
-        return x
+        return original(x)
 
     # ---- operations -------------------------------------------------------------------------------------------------
 
@@ -216,7 +274,9 @@ class Recorder:
         """``rule(stage, *args)`` on the front-end values of recorded arguments; its result recorded."""
         stage, live = self.stage, self.live
         if not st.staging() or st.current() is not stage:
-            raise UnsupportedCode(_ELSEWHERE)
+            if self.running:
+                self.refuse(_ELSEWHERE)
+            raise UnsupportedCode(_OUTLIVED)
         if live:
             stage.builder.loc = self._location()
         mark = stage.heap.mark()
@@ -272,7 +332,12 @@ class Recorder:
         frame: types.FrameType | None = sys._getframe(2)
         while frame is not None and _internal(frame.f_code.co_filename):
             frame = frame.f_back
-        return None if frame is None else self._location_of(frame.f_code, frame.f_lineno)
+        if frame is None:
+            return None
+        rule = rules.of_code(frame.f_code)
+        if rule is not None and not self.stage.rules.get(rule.function):
+            self.refuse(f"{rule.function.__qualname__} has a rule, {_UNREACHED}")
+        return self._location_of(frame.f_code, frame.f_lineno)
 
     def _raised_at(self, error: BaseException) -> Location | None:
         """The innermost line of the user's that the error passed."""
@@ -312,6 +377,14 @@ def _internal(filename: str) -> bool:
     return filename.startswith((_PACKAGE, _NUMPY))
 
 
+_INSISTS = (
+    "  while gradsmith recorded the function: compiled code that insists on plain numbers or ndarrays (json, decimal …) does not "
+    "accept recorded ones"
+)
+_UNREACHED = (
+    "but is called by a way on which the tape does not see it (out of a tuple, say, or an object of a library); call it by a "
+    "name, an attribute, or out of a list or a dict"
+)
 _OUTLIVED = (
     "a value recorded in an earlier call, or inside a derivative that has ended, was used: the function keeps it in an object, a "
     "list or a nonlocal name; return it instead"
@@ -463,18 +536,37 @@ def _frozen(stage: Stage, x: Any) -> Any:
     return stage.concrete(x) if x.dtype.kind in "iub" else None
 
 
+class Text(str):
+    """A recorded number or array as text. A number that is read from it would not depend on the inputs."""
+
+    __slots__ = ()
+
+    def __float__(self) -> float:
+        if (recorder := active()) is not None and recorder.live:
+            recorder.refuse("float() of the text of a recorded number, which loses how it depends on the inputs")
+        return float(str.__str__(self))
+
+    def __int__(self) -> int:
+        return int(str.__str__(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return str, (str.__str__(self),)
+
+
 def _shown(stage: Stage, x: Any) -> Any:
-    found = stage.peek(x.value)
+    """What text is made of. Text may decide something: text of an integer is guarded, other text serves one call only."""
+    if x.dtype.kind in "iub":
+        found = stage.concrete(x)
+    else:
+        found = stage.peek(x.value)
+        stage.recorder.shown |= not stage.is_constant(x)  # type: ignore[union-attr]
     return x.python_type(found) if isinstance(x, Scalar) else np.array(found)
 
 
-class _Common(Recorded):
+class _Common(leftovers.Slots, Recorded):
     """What recorded numbers and arrays have in common."""
 
-    __slots__ = ("_recorded", "_scope")
-
-    _recorded: Any
-    _scope: Scope
+    __slots__ = ()
 
     @property
     def __class__(self) -> type:  # what isinstance believes
@@ -533,13 +625,16 @@ class _Common(Recorded):
         return bool(_perform(self, lambda stage, x: stage.concrete(arithmetic.truth(x))))
 
     def __repr__(self) -> str:
-        return repr(_perform(self, _shown))
+        recorder = self._scope.recorder
+        if not recorder.running or not st.staging() or st.current() is not recorder.stage:
+            return f"<{objects.python_type(self._recorded).__name__} recorded by gradsmith>"  # to a debugger, say
+        return Text(repr(_perform(self, _shown)))
 
     def __str__(self) -> str:
-        return str(_perform(self, _shown))
+        return Text(str(_perform(self, _shown)))
 
     def __format__(self, spec: str) -> str:
-        return format(_perform(self, _shown), spec)
+        return Text(format(_perform(self, _shown), spec))
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         self._leak("to store it (pickle)")
@@ -652,15 +747,4 @@ def _math_functions() -> dict[str, Any]:
 _MATH = _math_functions()
 
 
-def _setter(name: str) -> Callable[[Any, Any], None]:
-    return _Common.__dict__[name].__set__
-
-
-_set_recorded, _set_scope = _setter("_recorded"), _setter("_scope")
-
-
-def _recorded(cls: type, x: Any, scope: Scope) -> Any:
-    new: Any = object.__new__(cls)
-    _set_recorded(new, x)
-    _set_scope(new, scope)
-    return new
+_set_recorded, _set_scope = (leftovers.Slots.__dict__[name].__set__ for name in ("_recorded", "_scope"))

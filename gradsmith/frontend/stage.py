@@ -103,6 +103,8 @@ class Stage:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if self.recorder is not None:
+            self.recorder.release()
         self.builder.__exit__()
         _stages().pop()
 

@@ -207,18 +207,6 @@ def test_writing_into_an_array_of_outside_is_refused() -> None:
     np.testing.assert_array_equal(OUTSIDE, 0.0)
 
 
-def test_recorded_values_do_not_outlive_the_recording() -> None:
-    kept: list[Any] = []
-
-    def f(x: Any) -> Any:
-        kept.append(x * 2)
-        return x * (kept[0] if len(kept) > 1 else 1.0)
-
-    assert tape_grad(f, 3.0) == 1.0
-    with pytest.raises(gs.UnsupportedCode, match="earlier call"):
-        tape_grad(f, 3.0)
-
-
 def test_values_of_an_inner_derivative_do_not_leave_it() -> None:
     def f(x: Any) -> Any:
         kept = []

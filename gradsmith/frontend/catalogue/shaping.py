@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import indexing
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import fold
@@ -161,12 +162,19 @@ def _refuse_write(base: Value, new: Value) -> NoReturn:
 def reshape(a: Any, /, shape: Any = ABSENT, order: Any = "C", *, copy: Any = None, newshape: Any = ABSENT) -> Any:
     target = newshape if shape is ABSENT else shape
     a = array(a)
-    if st.static(order) == "F":
+    if _is_fortran(a, st.static(order)):
         reverse = fresh(transpose(a).value)
         dims = target if isinstance(target, tuple | list) else (target,)
         return transpose(reshape(reverse, tuple(reversed(dims))))
     result = _reshape(a, target)
     return fresh(result.value) if st.static(copy) else result
+
+
+def _is_fortran(a: Array, order: str) -> bool:
+    """Whether elements are read in Fortran order. Orders "K" and "A" ask how the array lies in memory."""
+    if order in ("K", "A") and a.ndim > 1 and not a.contiguous:
+        raise UnsupportedCode(f'order "{order}" of an array that may not lie in C order; write "C" or "F"')
+    return order == "F"
 
 
 def _reshape_method(a: Any, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
@@ -236,7 +244,7 @@ def _perhaps_view(x: Any, elements: Any, what: str) -> Any:
 
 @implements(np.ravel, method="ravel")
 def ravel(a: Any, order: Any = "C") -> Any:
-    return reshape(a, -1, "F" if st.static(order) == "F" else "C")
+    return reshape(a, -1, order)
 
 
 def flatten(a: Any, order: Any = "C") -> Any:
