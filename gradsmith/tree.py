@@ -176,6 +176,8 @@ def _holds_numbers(x: Any, seen: set[int]) -> bool:
 
 def own_dict(x: Any) -> dict[str, Any]:
     """The ``__dict__`` of an object, empty if it has none; without asking its class's ``__getattribute__``."""
+    if isinstance(x, threading.local):
+        return x.__dict__  # of this thread
     try:
         return object.__getattribute__(x, "__dict__")
     except AttributeError:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, managers, objects, records, yielding
+from gradsmith.frontend import arithmetic, iterables, keys, managers, objects, records, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
@@ -97,6 +97,8 @@ def _callable(stage: Stage, x: Any) -> bool:
 
 @_staged(getattr)
 def _getattr(stage: Stage, x: Any, name: str, *default: Any) -> Any:
+    if default and type(own := objects.own_attribute(x, name)) is Maybe and not hasattr(type(x), name):
+        return objects.either(stage, own, default[0])
     try:
         return objects.getattr_(stage, x, name)
     except AttributeError:
@@ -107,11 +109,15 @@ def _getattr(stage: Stage, x: Any, name: str, *default: Any) -> Any:
 
 
 @_staged(hasattr)
-def _hasattr(stage: Stage, x: Any, name: str) -> bool:
+def _hasattr(stage: Stage, x: Any, name: str) -> Any:
     if isinstance(x, Symbolic):
         return hasattr(objects.python_type(x), name)
-    found = hasattr(x, name)
-    assume_presence(stage, x, name, found)
+    try:
+        found = objects.has_attribute(stage, x, name)
+    except AttributeError:
+        found = False
+    if isinstance(found, bool):
+        assume_presence(stage, x, name, found)
     return found
 
 
@@ -123,6 +129,11 @@ def _setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
 @_staged(object.__setattr__)
 def _object_setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
     objects.store_attribute(stage, x, name, value)
+
+
+@_staged(vars)
+def _vars(stage: Stage, x: Any) -> Any:
+    return objects.getattr_(stage, x, "__dict__")
 
 
 @_staged(delattr)
@@ -484,16 +495,21 @@ def _tuple_new(stage: Stage, cls: type, xs: Any = ()) -> Any:
     return tuple.__new__(cls, objects.iterate(stage, xs))
 
 
-@_staged(set, frozenset)
+@_staged(set)
 def _set(stage: Stage, xs: Any = ()) -> Any:
     return stage.heap.born({st.static(x) for x in objects.iterate(stage, xs)})
+
+
+@_staged(frozenset)
+def _frozenset(stage: Stage, xs: Any = ()) -> Any:
+    return frozenset(st.static(x) for x in objects.iterate(stage, xs))
 
 
 @_staged(dict)
 def _dict(stage: Stage, *args: Any, **kwargs: Any) -> Any:
     if args and not isinstance(args[0], dict):
         args = ([tuple(objects.iterate(stage, pair)) for pair in objects.iterate(stage, args[0])],)
-    return stage.heap.born(dict(*args, **kwargs))
+    return stage.heap.born(dict(*(keys.settle(stage, a) for a in args), **kwargs))
 
 
 @_staged(iter)
@@ -708,10 +724,14 @@ def _search(stage: Stage, x: list[Any], name: str, wanted: Any) -> Any:
 def _dict_method(stage: Stage, x: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if name in ("get", "pop", "setdefault", "__contains__", "__getitem__", "__setitem__", "__delitem__") and args:
         args[0] = st.static(args[0])
+    if name == "get" and type(found := x.get(args[0])) is Maybe:
+        return objects.either(stage, found, args[1] if len(args) > 1 else None)
+    if name == "__contains__":
+        return keys.holds(stage, x, args[0])
+    for y in (x, *args) if name != "get" else ():
+        keys.settle(stage, y)
     if name not in _DICT_MUTATORS:
         result = getattr(x, name)(*args, **kwargs)
-        if name == "get" and type(result) is Maybe:
-            return objects.either(stage, result, args[1] if len(args) > 1 else None)
         return stage.heap.born(result) if isinstance(result, dict) else result
     after = dict(x)
     result = getattr(after, name)(*args, **kwargs)

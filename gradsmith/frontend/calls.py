@@ -20,6 +20,7 @@ from gradsmith.frontend import (
     catalogue,
     effects,
     iterables,
+    keys,
     managers,
     objects,
     outside,
@@ -98,7 +99,7 @@ def enter(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         from gradsmith.frontend import recording
 
         return recording.run(stage, f, args, kwargs)
-    return call(stage, f, args, kwargs)
+    return keys.settle_result(stage, call(stage, f, args, kwargs))
 
 
 def _library(f: Any) -> Callable[..., Any] | None:
@@ -258,7 +259,9 @@ def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str,
             call(stage, init, [instance, *args], kwargs)
         return instance
     if issubclass(cls, BaseException) or not contains_symbolic([*args, *kwargs.values()]) or _holds_only(cls):
-        return _native(stage, cls, args, kwargs)
+        instance = _native(stage, cls, args, kwargs)
+        own = not is_library(cls.__module__) and type(cls).__call__ is type.__call__ and cls.__new__ is object.__new__
+        return stage.heap.born(instance) if own else instance
     raise missing_rule(cls)
 
 
@@ -453,7 +456,7 @@ def _run(
     result = code.body(frame)
     del stage.frames[frames:]
     stage.builder.loc = loc
-    return result if code.is_lambda else _returned(frame)
+    return result if code.is_lambda else result_of(frame)
 
 
 def _check_recursion(stage: Stage, frame: Frame) -> None:
@@ -473,7 +476,8 @@ def _code_of(x: Any) -> Any:
     return getattr(getattr(x, "__func__", x), "__code__", None) if callable(x) else None
 
 
-def _returned(frame: Frame) -> Any:
+def result_of(frame: Frame) -> Any:
+    """What a call returned, whose body was staged."""
     jump = frame.vars.get(JUMP, FALL)
     value = frame.vars.get(RETURN)
     if isinstance(jump, Scalar):

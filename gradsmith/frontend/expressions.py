@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from gradsmith.errors import UnsupportedCode, add_location
-from gradsmith.frontend import calls, flow, objects, yielding
+from gradsmith.frontend import calls, flow, keys, objects, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.arithmetic import logical_not
 from gradsmith.frontend.frames import Code, Frame, Scope, StagedFunction, load_assigned, load_global, outer_slot
@@ -343,7 +343,7 @@ def _dict(node: ast.Dict, scope: Scope) -> Expr:
         out: dict[Any, Any] = {}
         for key, value in items:
             if key is None:
-                out.update(value(frame))
+                out.update(keys.settle(frame.stage, value(frame)))
             else:
                 k = st.static(key(frame))
                 out[k] = value(frame)
@@ -390,7 +390,7 @@ def _call(node: ast.Call, scope: Scope) -> Expr:
         kwargs: dict[str, Any] = {}
         for name, value in keywords:
             if name is None:
-                kwargs.update(value(frame))
+                kwargs.update(keys.settle(frame.stage, value(frame)))
             else:
                 kwargs[name] = value(frame)
         if loc is not None:
@@ -484,8 +484,10 @@ def _comprehension(node: Any, scope: Scope, kind: str) -> Expr:
         if frame.stage.frames and frame.stage.frames[-1] is child:
             frame.stage.frames.pop()
         if kind == "dict":
-            return frame.stage.heap.born(dict(out))
-        return frame.stage.heap.born(set(map(st.static, out))) if kind == "set" else out
+            return frame.stage.heap.born(dict(objects.iterate(frame.stage, out)))
+        if kind == "set":
+            return frame.stage.heap.born(set(map(st.static, objects.iterate(frame.stage, out))))
+        return out
 
     def run(frame: Frame) -> Any:
         first = levels[0][0](frame)

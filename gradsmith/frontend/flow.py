@@ -39,8 +39,9 @@ from gradsmith.frontend.values import (
     next_birth,
 )
 from gradsmith.ir import builder as ir
+from gradsmith.ir import interpreter
 from gradsmith.ir.ops import ELEMENTWISE
-from gradsmith.ir.program import Block, Const, Op, Value
+from gradsmith.ir.program import Block, Const, Op, Value, free_values
 from gradsmith.ir.types import I64, ArrayType
 
 
@@ -63,8 +64,17 @@ INTERNAL = (
 
 
 class _Branch:
-    def __init__(self, block: Block, writes: dict[Slot, Any], result: Any, dead: bool, names: References):
+    def __init__(
+        self,
+        block: Block,
+        writes: dict[Slot, Any],
+        result: Any,
+        dead: bool,
+        names: References,
+        orders: list[tuple[dict[Any, Any], list[Any]]],
+    ):
         self.block = block
+        self.orders = orders  # of the keys of dicts that it writes
         self.writes = writes
         self.result = result
         self.dead = dead
@@ -78,12 +88,12 @@ def _stage_branch(stage: Stage, body: Callable[[], Any], birth: int, wanted: Cal
     mark = stage.heap.mark()
     with stage.region() as block:
         result, dead = conditional(stage, body)
-    writes, names = stage.heap.written(mark), References(stage, wanted, result)
+    writes, names, orders = stage.heap.written(mark), References(stage, wanted, result), stage.heap.orders(mark)
     stage.heap.rollback(mark)
     for slot, value in writes.items():
         if stage.heap.birth(slot.owner) >= birth:  # made in the branch: the other one does not know it
             slot.put(value)
-    return _Branch(block, writes, result, dead, names)
+    return _Branch(block, writes, result, dead, names, orders)
 
 
 def errors_of(op: Op) -> list[type[Exception]]:
@@ -158,7 +168,15 @@ def branch(
         raise JoinFailure("a recursion without end on one path") from endless
     dead = [b.dead for b in branches]
     if any(dead):
-        result = _one_sided(stage, condition, branches, dead)
+        try:
+            result = _one_sided(stage, condition, branches, dead)
+        except DeadPath:
+            _settle(stage, point)
+            _raise_now(stage, point[0])
+            raise
+        except JoinFailure:
+            stage.restore(point)
+            raise
         _settle(stage, point)
         return result
     slots = [s for s in {**branches[0].writes, **branches[1].writes} if stage.heap.birth(s.owner) < birth]
@@ -195,9 +213,22 @@ def branch(
                 stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
         new = _rebuilt(desc, values, found, AMBIGUOUS if doubtful else "")
         if place is None:
+            try:
+                _check_orders(order for b in branches for order in b.orders)
+            except JoinFailure:
+                stage.restore(point)
+                raise
             return new
         stage.heap.write(place, new)
     raise AssertionError("the result is joined last")
+
+
+def _check_orders(orders: Iterable[tuple[dict[Any, Any], list[Any]]]) -> None:
+    """Raise JoinFailure if a dict does not have its keys in the order that a path left them in."""
+    for x, order in orders:
+        kept = set(order)
+        if [key for key in x if key in kept] != [key for key in order if key in x]:
+            raise JoinFailure("a dict whose keys are in another order on another path")
 
 
 def _settle(stage: Stage, point: tuple[int, int]) -> None:
@@ -207,6 +238,22 @@ def _settle(stage: Stage, point: tuple[int, int]) -> None:
     except (JoinFailure, st.NeedConcrete):
         stage.restore(point)
         raise
+
+
+def _raise_now(stage: Stage, first: int) -> None:
+    """Every path raises: raise what the operations from the ``first`` on raise for the arguments of this call.
+
+    Where the function may handle it, it is staged anew for the path that is taken.
+    """
+    if not stage.careful and any(catch.depth == stage.depth for catch in stage.catching):
+        raise catching.TryCarefully
+    if stage.depth == 0:
+        env = dict(stage.known)
+        for op in stage.builder.block.ops[first:]:
+            for value in (*op.args, *(f for r in op.regions for f in free_values(r))):
+                if value not in env and not isinstance(value, Const):
+                    env[value] = stage.peek(value)
+            interpreter.run_op(op, env)
 
 
 def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: list[bool]) -> Any:
@@ -230,6 +277,7 @@ def _one_sided(stage: Stage, condition: Value, branches: list[_Branch], dead: li
         raise DeadPath
     ops += live[0].block.ops
     stage.heap.apply(live[0].writes.items())
+    _check_orders(live[0].orders)
     return live[0].result
 
 
@@ -313,8 +361,10 @@ class Loop:
         self.descs: dict[Slot, Desc] = {}
         self.ambiguous: dict[Slot, str] = {}  # slots whose array must not be written, and why
         self.notes: dict[Slot, str] = {}  # the same for cells from before the loop
+        self.orders: list[tuple[dict[Any, Any], list[Any]]] = []  # of the keys of dicts that the body writes
         self.shared: set[Slot] = set()  # slots that hold lists or dicts with other names
         self.merged: set[Slot] = set()  # slots whose array may be one of the caller's
+        self.always = False  # the condition of a while loop that may be left by a jump is the constant True
         self.eager: set[Slot] = set()  # slots taken to be carried before the body was staged
 
     def run(self) -> Value | None:
@@ -342,7 +392,11 @@ class Loop:
                 self.stage.restore(point)
                 raise JoinFailure("an array that may be one of two")
             if stable:
-                jump = emit()
+                try:
+                    jump = emit()
+                except JoinFailure:
+                    self.stage.restore(point)
+                    raise
                 _settle(self.stage, point)
                 return jump
             self.stage.restore(point)
@@ -409,6 +463,7 @@ class Loop:
             for result, param in zip(results, blocks[-1].params[len(blocks[-1].params) - len(results) :], strict=True):
                 result.name = param.name
             self._finish(results)
+            _check_orders(self.orders)
             return op.results[len(extra) - 1] if self.jumps else None
 
         return stable, emit
@@ -456,13 +511,18 @@ class Loop:
             running = ir.elementwise("eq", extra[-1], FALL)
             if self.bounds is not None:
                 return ir.emit("and", st.as_value(go), running)
-            assert self.test is not None
-            return st.as_value(branch(stage, running, self.test, lambda: False), np.bool_)
+            return st.as_value(branch(stage, running, self._test, lambda: False), np.bool_)
         assert self.test is not None
         value = st.as_value(self.test(), np.bool_)
         if any(stage.heap.birth(s.owner) < self.birth for s in stage.heap.written(mark)):
             raise JoinFailure("the condition of a while loop that writes variables or arrays")
         return value
+
+    def _test(self) -> Any:
+        assert self.test is not None
+        t = self.test()
+        self.always = t is True
+        return t
 
     def _stage_body(self, extra: list[Value], params: list[Value], block: Block) -> bool:
         stage = self.stage
@@ -478,7 +538,10 @@ class Loop:
         _, dead = conditional(stage, lambda: self.body(index))
         if dead:
             stage.heap.rollback(mark)
+        self.orders = stage.heap.orders(mark)
         jump = self.jump.get()
+        if self.always and not dead and not isinstance(jump, Scalar) and jump in (FALL, CONTINUE, MISSING):
+            self.endless = True
         stable = self._widen(stage.heap.written(mark))
         if not stable:
             return False

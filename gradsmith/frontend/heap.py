@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from gradsmith import tree
 from gradsmith.frontend.values import Cell, next_birth, share
 
 
@@ -46,10 +47,16 @@ class Slot:
         if self.kind == "key":
             return self.owner.get(self.key, MISSING)
         if self.kind == "attr":
-            if self.key in getattr(self.owner, "__dict__", ()):
-                return self.owner.__dict__[self.key]
+            own = tree.own_dict(self.owner)
+            if self.key in own:
+                return own[self.key]
             slot = None if isinstance(self.owner, type) else getattr(type(self.owner), self.key, None)
-            return getattr(self.owner, self.key, MISSING) if isinstance(slot, _SLOT) else MISSING
+            if not isinstance(slot, _SLOT):
+                return MISSING
+            try:
+                return slot.__get__(self.owner)
+            except AttributeError:
+                return MISSING
         if self.kind == "cell":
             return self.owner.value
         return list(self.owner)
@@ -62,13 +69,13 @@ class Slot:
             else:
                 self.owner[self.key] = value
         elif self.kind == "attr":
-            attributes = getattr(self.owner, "__dict__", None)
             if isinstance(self.owner, type):
                 type.__delattr__(self.owner, self.key) if value is MISSING else type.__setattr__(
                     self.owner, self.key, value
                 )
-            elif attributes is not None and not isinstance(getattr(type(self.owner), self.key, None), _SLOT):
-                attributes.pop(self.key, None) if value is MISSING else attributes.__setitem__(self.key, value)
+            elif type(self.owner).__dictoffset__ and not isinstance(getattr(type(self.owner), self.key, None), _SLOT):
+                own = tree.own_dict(self.owner)
+                own.pop(self.key, None) if value is MISSING else own.__setitem__(self.key, value)
             elif value is MISSING:
                 object.__delattr__(self.owner, self.key)
             else:
@@ -92,11 +99,15 @@ class Heap:
     def __init__(self) -> None:
         self.journal: list[tuple[Slot, Any]] = []
         self._scopes: set[int] = set()  # dicts of variables
+        self._orders: dict[int, list[Any]] = {}  # by place in the journal: the keys of a dict before it lost one
         self._births: dict[int, tuple[int, Any]] = {}  # the object is kept so that its id stays its own
 
     def write(self, slot: Slot, value: Any) -> None:
         """Put ``value`` into ``slot`` and remember what was there."""
-        self.journal.append((slot, slot.get()))
+        old = slot.get()
+        if value is MISSING and old is not MISSING and (held := self._ordered(slot)) is not None:
+            self._orders[len(self.journal)] = list(held)
+        self.journal.append((slot, old))
         slot.put(value)
         if slot.kind != "cell" and id(slot.owner) not in self._scopes:
             share(value)
@@ -105,6 +116,13 @@ class Heap:
         """Register a container made during staging; returns it."""
         self._births[id(x)] = (next_birth(), x)
         return x
+
+    def own_attributes(self, x: Any) -> dict[str, Any]:
+        """The ``__dict__`` of an object, which is as old as the object."""
+        own = tree.own_dict(x)
+        if id(x) in self._births:
+            self._births[id(own)] = (self._births[id(x)][0], own)
+        return own
 
     def scope(self) -> dict[str, Any]:
         """A dict for the variables of a call."""
@@ -125,11 +143,32 @@ class Heap:
         """Slots written since ``mark``, each with its present value."""
         return {slot: slot.get() for slot, _ in self.journal[mark:]}
 
+    def orders(self, mark: int) -> list[tuple[dict[Any, Any], list[Any]]]:
+        """The dicts written (and objects that lost an attribute) since ``mark``, each with its keys in their order."""
+        entries = enumerate(self.journal[mark:], mark)
+        written = [self._ordered(slot) for n, (slot, _) in entries if slot.kind == "key" or n in self._orders]
+        return [(x, list(x)) for x in {id(x): x for x in written if x is not None}.values()]
+
+    def _ordered(self, slot: Slot) -> dict[Any, Any] | None:
+        """The dict that a slot is an item of (or the ``__dict__`` of the object), but no dict of variables."""
+        if slot.kind == "key":
+            return None if id(slot.owner) in self._scopes else slot.owner
+        if slot.kind == "attr" and not isinstance(slot.owner, type):
+            own = tree.own_dict(slot.owner)
+            return own if slot.key in own else None
+        return None
+
     def rollback(self, mark: int) -> None:
         """Undo every write since ``mark``."""
         while len(self.journal) > mark:
             slot, old = self.journal.pop()
             slot.put(old)
+            if (order := self._orders.pop(len(self.journal), None)) is not None:
+                held = self._ordered(slot)
+                assert held is not None
+                restored = {key: held[key] for key in order}
+                held.clear()
+                held.update(restored)
 
     def apply(self, writes: Iterable[tuple[Slot, Any]]) -> None:
         for slot, value in writes:

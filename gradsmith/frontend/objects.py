@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith import tree
 from gradsmith.errors import MissingRule, UnsupportedCode
-from gradsmith.frontend import arithmetic, indexing
+from gradsmith.frontend import arithmetic, indexing, keys
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS, Frame, StagedFunction
 from gradsmith.frontend.generators import Handle
@@ -108,7 +109,7 @@ _PLAIN = (
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if isinstance(x, list) and (is_grown(x) or is_grown(y)):
         raise NotSpecialised("adding to a list that grew in a loop; append to it in the loop")
-    result = arithmetic.BINARY[symbol][1](x, y)
+    result = arithmetic.BINARY[symbol][1](keys.settle(stage, x), keys.settle(stage, y))
     return stage.heap.born(result) if isinstance(result, list | dict | set) else result
 
 
@@ -236,7 +237,8 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
         isinstance(container, list | tuple) and any(isinstance(c, Symbolic) for c in container)
     ):
         if isinstance(container, dict | set | frozenset | str | range):
-            return stage.concrete(x) in container
+            x = stage.concrete(x)
+            return keys.holds(stage, container, x) if isinstance(container, dict) else x in container
         found: Any = False
         for c in iterate(stage, container):
             t = True if _identical(c, x) else truth(stage, compare(stage, "==", x, c))
@@ -249,7 +251,7 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
         from gradsmith.frontend.calls import call
 
         return truth(stage, call(stage, method, [container, x], {}))
-    return x in container
+    return keys.holds(stage, container, x) if isinstance(container, dict) else x in container
 
 
 def truth(stage: Stage, x: Any) -> Any:
@@ -258,7 +260,7 @@ def truth(stage: Stage, x: Any) -> Any:
         return arithmetic.truth(x)
     if is_grown(x):
         return arithmetic.binary("!=", length(stage, x), 0)
-    x = st.static(x) if isinstance(x, Text) else x
+    x = st.static(x) if isinstance(x, Text) else keys.settle(stage, x)
     for dunder in ("__bool__", "__len__"):
         method = special_method(x, dunder)
         if isinstance(method, FUNCTIONS):
@@ -307,6 +309,8 @@ def getattr_(stage: Stage, x: Any, name: str) -> Any:
         return _computed_attribute(stage, x, name, found)
     if found is MISSING and (fallback := user_method(x, "__getattr__")) and not _holds(x, name):
         return call_method(stage, fallback, [x, name])
+    if name == "__dict__" and stage.heap.birth(x) and not isinstance(x, type):
+        return keys.settle(stage, stage.heap.own_attributes(x))
     value = getattr(x, name)
     if found is not MISSING and not _holds(x, name):
         assume_not_its_own(stage, x, name)
@@ -360,9 +364,28 @@ def special_method(x: Any, name: str) -> Any:
     return method
 
 
+def own_attribute(x: Any, name: str) -> Any:
+    """What the object itself, not its class, has as an attribute (not in a slot), or MISSING."""
+    return tree.own_dict(x).get(name, MISSING)
+
+
+def has_attribute(stage: Stage, x: Any, name: str) -> Any:
+    """``hasattr(x, name)`` of an object that is not symbolic; a symbolic bool if only some paths have set it."""
+    own = own_attribute(x, name)
+    if type(own) is Maybe and not hasattr(type(x), name) and type(own.value) is not Maybe:
+        return own.defined
+    found = inspect.getattr_static(type(x), name, MISSING)
+    if isinstance(x, type) or not (
+        user_method(x, "__getattr__") or (found is not MISSING and _computes(type(x), found))
+    ):
+        return hasattr(x, name)
+    getattr_(stage, x, name)
+    return True
+
+
 def _holds(x: Any, name: str) -> bool:
     """Whether the object itself, not its class, has the attribute."""
-    return name in getattr(x, "__dict__", ())
+    return own_attribute(x, name) is not MISSING
 
 
 def _defining_class(x: Any, name: str) -> Any:
@@ -490,7 +513,7 @@ def store_attribute(stage: Stage, x: Any, name: str, value: Any) -> None:
     if isinstance(setter := getattr(type(found), "__set__", None), types.FunctionType) and not isinstance(x, type):
         call_method(stage, setter, [found, x, value])
         return
-    if not isinstance(x, type) and not hasattr(x, "__dict__") and found is None:
+    if not isinstance(x, type) and not type(x).__dictoffset__ and found is None:
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
     give_name(value, name)
     stage.heap.write(Slot("attr", x, name), value)
@@ -529,6 +552,7 @@ def length(stage: Stage, x: Any) -> Any:
         return Scalar(ir.emit("seq_len", x[0].seq), weak=True)
     if hasattr(type(x), "staged_length"):
         return x.staged_length()
+    keys.settle(stage, x)
     if isinstance(x, Scalar):
         raise TypeError(f"object of type {type_name(x)!r} has no len()")
     method = special_method(x, "__len__")
@@ -642,7 +666,7 @@ def iterate(stage: Stage, x: Any) -> list[Any]:
     """The items of ``x`` as a list: unpacking, and loops that unroll. Run-time lengths are specialised on."""
     from gradsmith.frontend.iterables import Pulled, taken
 
-    x = taken(st.static(x) if isinstance(x, Text) else x)
+    x = taken(st.static(x) if isinstance(x, Text) else keys.settle(stage, x))
     if isinstance(x, Pulled):
         return x.rest()
     if isinstance(x, Array):

@@ -7,6 +7,7 @@ one Array, or two Arrays with one Cell; a write goes to the Cell and is seen thr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import types
@@ -308,8 +309,7 @@ def _children(x: Any) -> list[Any]:
         return [x.__self__, x.__func__]
     if isinstance(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
-    attributes = getattr(x, "__dict__", None)
-    children = list(attributes.values()) if isinstance(attributes, dict) else []
+    children = list(tree.own_dict(x).values())
     if isinstance(x, types.FunctionType):
         for cell in x.__closure__ or ():
             try:
@@ -317,8 +317,18 @@ def _children(x: Any) -> list[Any]:
             except ValueError:
                 continue  # a closure variable that is not assigned yet
         return children + [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-    slots = getattr(type(x), "__slots__", ())
-    return children + [getattr(x, s, None) for s in ([slots] if isinstance(slots, str) else slots)]
+    cls: Any = type(x)
+    for member in _slots(cls):
+        with contextlib.suppress(AttributeError):
+            children.append(member.__get__(x))
+    return children
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(cls: Any) -> list[types.MemberDescriptorType]:
+    """The slots of a class and its bases."""
+    members = [member for c in cls.__mro__ if "__slots__" in vars(c) for member in vars(c).values()]
+    return [member for member in members if isinstance(member, types.MemberDescriptorType)]
 
 
 def constant(value: Value) -> bool:

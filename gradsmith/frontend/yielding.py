@@ -15,7 +15,7 @@ from typing import Any
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import arithmetic, objects
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.aliases import CONTINUE, FALL, JUMP, RETURNED
+from gradsmith.frontend.aliases import CONTINUE, FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.flow import INTERNAL, DeadPath, conditional
 from gradsmith.frontend.frames import Code, Frame, StagedFunction
 from gradsmith.frontend.heap import Slot
@@ -68,8 +68,8 @@ def give(frame: Frame, x: Any) -> None:
         stage.heap.write(slot, RETURNED)
 
 
-def give_all(frame: Frame, xs: Any) -> None:
-    """``yield from xs``."""
+def give_all(frame: Frame, xs: Any) -> Any:
+    """``yield from xs``: what a generator returns."""
     if isinstance(xs, Generated) and xs.fresh:
         jump = Slot("key", frame.vars, JUMP)
 
@@ -79,11 +79,12 @@ def give_all(frame: Frame, xs: Any) -> None:
             return arithmetic.binary("!=", left, FALL) if isinstance(left, Scalar) else left != FALL
 
         xs.push(pass_on, frame.interruptible)
-        return
+        return xs.returned()
     from gradsmith.frontend.loops import Facts, for_each
 
     stops = frame.interruptible
     for_each(frame, xs, lambda x: give(frame, x), facts=Facts(jumps=stops, returns=stops))
+    return xs.returned() if isinstance(xs, Generated) else None
 
 
 class Generated(Once):
@@ -121,7 +122,16 @@ class Generated(Once):
             stage.heap.write(Slot("attr", self, "mark"), stage.heap.mark())
         elif self.mark:
             self._check_unchanged()
-        return super().advance()
+        if self.position == self.ALL or self._has(self.position):
+            return super().advance()
+        self.move(self.ALL)
+        raise StopIteration(self.returned())
+
+    def returned(self) -> Any:
+        """What the generator returned, once it has ended."""
+        from gradsmith.frontend.calls import result_of
+
+        return result_of(self.frame) if RETURN in self.frame.vars else None
 
     def _has(self, k: int) -> bool:
         if self.more and k >= len(self.items):

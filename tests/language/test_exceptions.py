@@ -20,6 +20,44 @@ INDEFINITE = np.array([[1.0, 2.0], [2.0, 1.0]])
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
 
 
+def chosen(x: Any) -> Any:
+    if x > 0:
+        raise ValueError(f"positive {x:.2f}")
+    else:
+        raise KeyError("negative")
+
+
+def test_a_function_that_always_raises() -> None:
+    for f in (gs.jit(chosen, engine="source"), gs.grad(chosen, engine="source")):
+        with pytest.raises(ValueError, match="positive 2.00"):
+            f(2.0)
+        with pytest.raises(KeyError, match="negative"):
+            f(-2.0)
+
+
+@case([2.0], [-2.0], [3.0])
+def every_path_raises(x: float) -> Any:
+    class Deep(Exception):
+        pass
+
+    def doubled(y: Any) -> Any:
+        if y > 10:
+            raise Deep(y)
+        return doubled(y * 1.7 + 0.1)
+
+    try:
+        chosen(x)
+    except ValueError:
+        total = x * x
+    except KeyError:
+        total = 3.0 * x
+    try:
+        doubled(abs(x))
+    except Deep as deep:
+        total += deep.args[0] ** 2
+    return total
+
+
 class Diverged(Exception):
     pass
 

@@ -114,6 +114,43 @@ def trees_by_yield_from(x: float, y: float) -> Any:
     return total * a + rest[-1] * len(rest) + max(walk(tree))
 
 
+def cubed(x: Any) -> Iterator[Any]:
+    yield x
+    yield x * x
+    return x**3
+
+
+def continued(x: Any) -> Iterator[Any]:
+    third = yield from cubed(x)
+    yield third
+    return 2.0 * (yield from cubed(third))
+
+
+@case([0.7], [-1.1])
+def results_of_generators(x: float) -> Any:
+    total = 0.0
+    steps = continued(x)
+    while True:
+        try:
+            total += next(steps)
+        except StopIteration as end:
+            return total * end.value + sum(continued(x))
+
+
+@case([0.7], [-1.1])
+def endless_generator_with_a_return(x: float) -> Any:
+    def doubling(v: Any) -> Iterator[Any]:
+        while True:
+            try:
+                v = v * 2.0
+                yield v
+            except ValueError:
+                return
+
+    steps = doubling(x)
+    return next(steps) * next(steps)
+
+
 @case([0.7, 4], [-1.1, 6])
 def zip_of_generators(x: float, n: int) -> Any:
     total = 0.0

@@ -17,6 +17,43 @@ from tests.edge_cases.judge import Table, judge, numbers, signed
 case = Table()
 
 
+class Lazy:
+    """Unknown attributes are looked up in what a slot holds, which itself is unset at first."""
+
+    __slots__ = ("_items", "reads", "__dict__")
+
+    def __init__(self, **items: Any):
+        object.__setattr__(self, "_items", items)
+        self.reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._items[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "reads":
+            object.__setattr__(self, name, value)
+        else:
+            self._items[name] = value
+
+
+class LazyMore(Lazy):
+    __slots__ = ("extra",)
+
+
+@case([0.3, 0.9], [0.7, -0.9])
+def attributes_looked_up_by_the_class(x: float, y: float) -> Any:
+    total = 0.0
+    for cls in (Lazy, LazyMore):
+        o = cls(a=x, b=y)
+        o.c = o.a * o.b
+        o.reads += 2
+        total += o.c + o.reads * x + (0.0 if hasattr(o, "d") else y * y) + getattr(o, "e", 5.0 * x)
+    return total
+
+
 class Vector:
     """A plane vector with every operator that it needs."""
 
