@@ -108,12 +108,13 @@ def size_of(dims: Sequence[Value]) -> Value:
     return size
 
 
-def one_hot(value: Value, k: Value) -> Value:
-    """The k-th unit vector in the shape of ``value``."""
+def one_hot(value: Value, k: Value, name: str = "") -> Value:
+    """The k-th unit vector in the shape of ``value``; what it is called."""
     if value.ndim == 0:
         return ir.const_like(1, value)
     dims = ir.shape(value)
     flat = ir.set_at(ir.full(0, [size_of(dims)], value.dtype), ir.const_like(1, value), ["i"], [k], checked=True)
+    flat.name = name
     return flat if value.ndim == 1 else ir.reshape(flat, dims)
 
 
@@ -180,7 +181,7 @@ def _columns(sub: Sub, j: int) -> Callable[[Sequence[Value]], tuple[list[list[Va
     def rows(ks: Sequence[Value]) -> tuple[list[list[Value | None]], list[Value]]:
         seeds: list[list[Value | None]] = [[None] * len(sub.args) for _ in ks]
         for seed, k in zip(seeds, ks, strict=True):
-            seed[j] = one_hot(sub.args[j], k)
+            seed[j] = one_hot(sub.args[j], k, f"{sub.args[j].name or 'direction'}_dot")
         results, tangents = sub.jvps(seeds)
         return tangents, results
 
@@ -204,7 +205,7 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> tuple[list[Value], list[list[Va
 
         def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> tuple[list[list[Value | None]], list[Value]]:
             seeds: list[Value | None] = [None] * len(results)
-            seeds[i] = one_hot(y, ks[0])
+            seeds[i] = one_hot(y, ks[0], f"{y.name or 'result'}_bar")
             return [back(seeds)], []
 
         stacked = rows_along(stage, y, sub.args, rows)

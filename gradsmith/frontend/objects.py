@@ -67,12 +67,12 @@ def binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
             x, y = (st.static(p) if isinstance(p, Text) else p for p in (x, y))
     symbolic = isinstance(x, Symbolic) or isinstance(y, Symbolic)
     if symbolic:
+        if symbol == "*" and isinstance(x, list | tuple | str) and _counts(y):
+            return binary(stage, symbol, x, stage.concrete(y))
+        if symbol == "*" and isinstance(y, list | tuple | str) and _counts(x):
+            return binary(stage, symbol, stage.concrete(x), y)
         if _numeric(x) and _numeric(y):
             return arithmetic.binary(symbol, x, y)
-        if symbol in ("*",) and isinstance(x, list | tuple | str):
-            return binary(stage, symbol, x, stage.concrete(y))
-        if symbol in ("*",) and isinstance(y, list | tuple | str):
-            return binary(stage, symbol, stage.concrete(x), y)
     if symbol == "%" and isinstance(x, str) and contains_symbolic(y):
         return format_percent(x, y)
     if not symbolic and _plain(x) and _plain(y):
@@ -82,6 +82,11 @@ def binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
 
 def _numeric(x: Any) -> bool:
     return isinstance(x, Scalar | Array | np.ndarray) or is_number(x) or (isinstance(x, list | tuple) and len(x) > 0)
+
+
+def _counts(x: Any) -> bool:
+    """Whether ``x`` is an integer: a sequence times it is repeated."""
+    return isinstance(x, Scalar) and x.dtype.kind in "iu"
 
 
 def _plain(x: Any) -> bool:

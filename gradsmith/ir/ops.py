@@ -74,7 +74,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.ir.program import Value
+from gradsmith.ir.program import Op, Value
 from gradsmith.ir.types import BOOL, I64, ArrayType, SeqType, Type, real_dtype
 
 #: operand count and result: "same" dtype as the (last) operand, "bool", or "real" (the real dtype of the operand)
@@ -146,6 +146,18 @@ def index_ndim(ndim: int, spec: Sequence[Any], args: Sequence[Value]) -> int:
     kept = sum(isinstance(e, tuple) or e in (":", "n") for e, _, _ in parts)
     advanced = [1 if e == "m" else a[0].ndim for e, a, _ in parts if e in ("a", "m")]
     return kept + max(advanced, default=0)
+
+
+def distinct_places(op: Op) -> bool:
+    """Whether the index arrays of an index, set or add_at certainly name no place twice: one of them counts 0, 1, 2 …"""
+    given = consumed_axes(op.attrs["spec"], op.args[1 if op.name == "index" else 2 :])
+    arrays = [args[0] for entry, args, _ in given if entry == "a"]
+    counts = [a for a in arrays if a.op is not None and a.op.name == "iota"]
+    if not counts or any(entry == "m" for entry, _, _ in given) or any(a.ndim != 1 for a in arrays):
+        return False
+    length = counts[0].op.args[0].op  # type: ignore[union-attr]
+    measured = length.args[0] if length is not None and length.name == "dim" else None
+    return all(a is counts[0] or (a is measured and a.ndim == 1) for a in arrays)
 
 
 def _array(name: str, value: Value) -> ArrayType:

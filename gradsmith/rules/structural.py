@@ -34,6 +34,7 @@ from gradsmith.ir.builder import (
     unbroadcast,
     where,
 )
+from gradsmith.ir.ops import distinct_places
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import ArrayType, SeqType
 
@@ -152,7 +153,7 @@ def _set(op: Op, g: Adjoints, wanted: Sequence[bool]) -> Sequence[Contribution]:
     written = cleared = None
     if wanted[1]:
         written = _region(op, adjoint)
-        if "a" in op.attrs["spec"]:
+        if "a" in op.attrs["spec"] and not distinct_places(op):
             written = where(_survives(op, written), written, 0)
     if wanted[0]:
         cleared = set_at(adjoint, const_like(0, adjoint), op.attrs["spec"], op.args[2:], **attrs)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from gradsmith import errors
 from gradsmith.ir.builder import Builder, emit, i64, unbroadcast
 from gradsmith.ir.checker import CONSUMES_SEQUENCE
+from gradsmith.ir.describe import describe
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Input, Op, Value, copy_block, free_values
 from gradsmith.ir.types import I64, SeqType
@@ -157,8 +158,8 @@ class _Reverse:
             total = contribution.into(present, value)
         else:
             total = contribution if present is None else emit("add", present, contribution)
-        if value.name and not total.name and total.op is not None and not isinstance(total, Const):
-            total.name = _bar(value.name)
+        if not total.name and total.op is not None and not isinstance(total, Const):
+            total.name = _bar(_word(value) if isinstance(contribution, Scatter) else value.name)
         adjoints[value] = total
 
     def _accumulated(self, body: Block, ends: Iterable[Value]) -> list[Value]:
@@ -215,7 +216,7 @@ class _Reverse:
             bounds, backwards = [i64(0), self.saver.count_iterations(frame, op), i64(1)], True
 
         index = Value(I64, body.params[0].name or "i" if op.name == "for" else "k")
-        names = [params[k].name or op.results[k].name for k in slots] + [v.name for v in outer]
+        names = [params[k].name or op.results[k].name for k in slots] + [_word(v) for v in outer]
         carried = [Value(v.type, _bar(name)) for v, name in zip(starts, names, strict=True)]
         inner = Frame.of(op, body, frame, index)
         with self.b.region([index, *carried]) as backward:
@@ -370,6 +371,11 @@ def add_pullback(op: Op) -> None:
     bind(block, [*params, *b.block.results])
     op.attrs["forward"], op.attrs["pullback"] = len(op.regions), len(op.regions) + 1
     op.regions += [b.block, block]
+
+
+def _word(value: Value) -> str:
+    """The user's name for a value, else a description of it."""
+    return value.name or (describe(value.op, lambda a: a.name) if value.op is not None else "")
 
 
 def _bar(name: str) -> str:

@@ -575,6 +575,15 @@ def delegation(x: float) -> Any:
     return w.size * w.area + w.describe()
 
 
+@case([np.array([0.3, 0.9, 1.1])], [np.array([0.7, -0.9, 0.4])])
+def lists_repeated_a_run_time_number_of_times(x: Any) -> Any:
+    n = len(x)
+    best = [0.0] * n
+    for k in range(1, n):
+        best[k] = best[k - 1] * 0.5 + x[k] ** 2
+    return best[-1] + len([x[0]] * (n + 1)) * x[0] + sum((n - 1) * (x[1],))
+
+
 @case([0.7, 1.5], [1.3, 0.2], [-0.4, -0.4])
 def delete_attributes(x: float, y: float) -> Any:
     c = Circle(x)

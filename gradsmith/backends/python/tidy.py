@@ -169,6 +169,9 @@ def _add(round: _Round, op: Op) -> Outcome:
         for a, b in (x.op.args, x.op.args[::-1]):
             if (number := _number(a)) is not None and b.type == x.type:
                 return _scaled(op, 2.0 * number, b)
+    for a, b in ((x, y), (y, x)):
+        if _number(a) == 0.0 and b.type == op.result.type:
+            return b
     first, second = round.once(x, "where"), round.once(y, "where")
     if first is not None and second is not None and first.args[0] is second.args[0]:
         sides = [

@@ -16,7 +16,7 @@ import numpy as np
 from gradsmith.ir.ops import ELEMENTWISE, infer
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import BOOL, I64
-from gradsmith.transforms.simplify.motion import basic
+from gradsmith.transforms.simplify.motion import names_once
 from gradsmith.transforms.simplify.ranges import Ranges
 from gradsmith.transforms.simplify.shapes import Key, Shapes, index_dims
 
@@ -379,7 +379,7 @@ def _index(context: Context, op: Op) -> Outcome:
         if all(e in ("i", ":") for e in op.attrs["spec"]) and all(_is_zero(a) for a in args):
             if reduced == list(total.attrs["axes"]):
                 return new_op(op, total.name, total.args, **{**total.attrs, "keepdims": False})
-    if (update := _producer(x, "set")) and _same_place(update, op, args) and basic(op):
+    if (update := _producer(x, "set")) and _same_place(update, op, args) and names_once(op):
         v = update.args[1]
         return v if _same_shape(context, op, v) else None
     filled = _producer(x, "full", "broadcast_to")
@@ -421,9 +421,9 @@ def _set(context: Context, op: Op) -> Outcome:
         first = Const(0, I64)
         spec = ["i" if e == "n" else ":" for e in op.attrs["spec"]]
         return new_op(op, "index", [v, *[first] * spec.count("i")], spec=spec, checked=True)
-    if (update := _producer(x, "set")) and _same_place(update, op, args) and basic(op):
+    if (update := _producer(x, "set")) and _same_place(update, op, args) and names_once(op):
         return new_op(op, "set", [update.args[0], v, *args], **op.attrs)
-    if (own := _producer(v, "index")) and own.args[0] is x and _same_place(own, op, args) and basic(op):
+    if (own := _producer(v, "index")) and own.args[0] is x and _same_place(own, op, args) and names_once(op):
         return x
     return None
 
@@ -431,7 +431,7 @@ def _set(context: Context, op: Op) -> Outcome:
 def _add_at(context: Context, op: Op) -> Outcome:
     """Adding into zeros is writing, when every element is named at most once."""
     x, v, *args = op.args
-    if not basic(op):
+    if not names_once(op):
         return None
     filled = _producer(x, "full")
     if filled and _is_zero(filled.args[0]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
+from gradsmith.ir.ops import ELEMENTWISE, consumed_axes, distinct_places
 from gradsmith.ir.program import Const, Op
 from gradsmith.transforms.simplify.ranges import Ranges
 from gradsmith.transforms.simplify.shapes import Shapes
@@ -49,7 +49,9 @@ def cannot_raise(op: Op, shapes: Shapes, ranges: Ranges) -> bool:
     return False
 
 
-def basic(op: Op) -> bool:
-    """Whether an index names every element at most once: integers, slices and new axes only."""
+def names_once(op: Op) -> bool:
+    """Whether an index names every element at most once: integers, slices, new axes, arrays without repetitions."""
     first = 1 if op.name == "index" else 2
-    return all(e not in ("a", "m") for e, _, _ in consumed_axes(op.attrs["spec"], op.args[first:]))
+    return all(e not in ("a", "m") for e, _, _ in consumed_axes(op.attrs["spec"], op.args[first:])) or distinct_places(
+        op
+    )

@@ -35,6 +35,7 @@ class _Frame:
     learned: int = 0  # mark of the facts about shapes known at its entry
     ops: list[Op] = field(default_factory=list)
     entered: list[Hashable] = field(default_factory=list)  # expressions known in this block and below
+    holding: list[Value] = field(default_factory=list)  # conditions that are known after a check of them
 
 
 class Rewriter:
@@ -78,6 +79,8 @@ class Rewriter:
         self._frames.pop()
         for key in frame.entered:
             del self._known[key]
+        for condition in frame.holding:
+            del self.replaced[condition]
         self.shapes.forget(frame.learned)
 
     def _op(self, op: Op) -> None:
@@ -183,11 +186,20 @@ class Rewriter:
         frame.ops.append(op)
         self._known[key] = None
         frame.entered.append(key)
+        self._holds(condition, True)
         if condition.op is not None and condition.op.name == "eq":
             x, y = condition.op.args
             self.shapes.learn_equal(*map(self.shapes.length, (x, y)))
             if len(self._frames) == 1 and x.type == I64 and isinstance(y, Const) and op.name == "guard":
                 self.replaced.setdefault(x, y)
+
+    def _holds(self, condition: Value, value: bool) -> None:
+        """A condition is known from here on, in this block and below."""
+        if condition not in self.replaced and not isinstance(condition, Const):
+            self.replaced[condition] = Const(value, BOOL)
+            self._frames[-1].holding.append(condition)
+            if condition.op is not None and condition.op.name == "not":
+                self._holds(condition.op.args[0], not value)
 
     def _control(self, op: Op) -> None:
         if op.name == "if":
