@@ -100,14 +100,14 @@ def _each(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> A
         except (JoinFailure, NeedConcrete):
             stage.restore(point)
     if iterables.endless(iterables.loop_bounds(xs)[1]) and facts.jumps:
-        return _unroll(frame, _Endless(xs), 0, each, facts)
+        return _unroll(frame, _Indexed(xs), 0, each, facts)
     try:
         length = int(stage.concrete(objects.length(stage, xs)))
     except NeedConcrete:
         raise reason from None
     if length > MAX_UNROLL:
         raise reason
-    return _unroll(frame, _Live([iterables.item(xs, k) for k in range(length)]), 0, each, facts)
+    return _unroll(frame, _Indexed(xs, length), 0, each, facts)
 
 
 def _for(frame: Frame, xs: Any, each: Callable[[Any], None], facts: Facts) -> Any:
@@ -150,14 +150,15 @@ class _Live:
         return self._items[k]
 
 
-class _Endless:
-    """The items of ``itertools.count()``."""
+class _Indexed:
+    """Items that are read when their turn comes: the body may write the array they are in. No length: there is no end."""
 
-    def __init__(self, xs: Any):
+    def __init__(self, xs: Any, length: int | None = None):
         self._xs = xs
+        self._length = length
 
     def has(self, k: int) -> bool:
-        return True
+        return self._length is None or k < self._length
 
     def __getitem__(self, k: int) -> Any:
         return iterables.item(self._xs, k)
@@ -174,7 +175,7 @@ def _current_jump(frame: Frame) -> Any:
 
 
 def _unroll(
-    frame: Frame, items: _Live | _Endless | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts
+    frame: Frame, items: _Live | _Indexed | iterables.Pulled, k: int, each: Callable[[Any], None], facts: Facts
 ) -> Any:
     """Run ``each`` for the items from the k-th on."""
     stage = frame.stage

@@ -1271,6 +1271,16 @@ def list_of_ints_grown_then_floats(x, t):
     return sum(items) + items[-1] * items[2]
 
 
+@case([numbers(4), numbers(3), 1])
+def numbers_joined_under_names_used_again(x, m, n):
+    q = np.sum(x**2)
+    items = [m[0], m[1]]
+    v = np.full(2, 3)
+    for e in [v[n], np.mean(m)]:
+        items.append(np.dot(np.array([q, 0.3, 4]), np.array([v[n], e, items[1]])) / q)
+    return sum(items)
+
+
 # ---- recursion ------------------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,18 @@ def written_while_iterated(x):
     return total + np.sum(y)
 
 
+@case([numbers(4), numbers(4)])
+def written_while_iterated_step_by_step(x, y):
+    x = x * 1.0
+    for e in x:
+        try:
+            y[0] += x[4]
+        except IndexError:
+            y[0] += 1.0
+        x[2:] = np.sin(e * y)[2:]
+    return np.sum(x * y)
+
+
 @case([numbers(6)])
 def written_while_enumerated(x):
     y = x * 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from gradsmith.backends import host, hosted
 from gradsmith.backends.effects import Effect
+from gradsmith.backends.python.schedule import is_wrapped
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import F64, I64, ArrayType, Type, real_dtype
@@ -127,8 +128,9 @@ def typed(expr: Expr, type: Type) -> Expr:
 class Expressions:
     """Writes operations as expressions; ``read`` gives the expression for an operand."""
 
-    def __init__(self, read: Callable[[Value], Expr], shown: bool = False):
+    def __init__(self, read: Callable[[Value], Expr], shown: bool = False, pending: Container[Value] = ()):
         self.read = read
+        self.pending = pending  # values that are parts of the expression of their only user
         self.shown = shown  # without gradsmith: functions of its own are written out
         self.helpers: dict[str, None] = {}  # helper functions in use, in order
         self.imports: dict[str, None] = {}
@@ -321,7 +323,7 @@ class Expressions:
 
     def _concatenate(self, op: Op) -> Expr:
         axis = op.attrs["axis"]
-        scalars = [a.op.args[0] for a in op.args if a.op is not None and is_wrapped(a.op)]
+        scalars = [a.op.args[0] for a in op.args if a.op and a in self.pending and is_wrapped(a.op)]
         if len(scalars) == len(op.args) and op.result.dtype in _PYTHON_DTYPES:
             return call("np.array", f"[{', '.join(map(self.argument, scalars))}]")
         return call(
@@ -473,11 +475,6 @@ def hosted_source(name: str) -> str:
 def quoted(text: str) -> str:
     """A string literal, in double quotes if it can be."""
     return repr(text) if '"' in text or "\\" in repr(text) else f'"{text}"'
-
-
-def is_wrapped(op: Op) -> bool:
-    """Whether ``op`` makes a number an array of one element."""
-    return op.name == "index" and list(op.attrs["spec"]) == ["n"]
 
 
 def _is_negative(expr: Expr) -> bool:

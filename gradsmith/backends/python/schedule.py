@@ -23,9 +23,31 @@ _RAISING = frozenset({"index", "reshape", "broadcast_to", "concatenate", "matmul
 
 def schedule(block: Block) -> set[Op]:
     """Reorder the operations of ``block`` and its regions; returns the operations that are written inside others."""
+    _wrap_where_used(block)
     inlined: set[Op] = set()
     _block(block, _count_uses(block), inlined)
     return inlined
+
+
+def is_wrapped(op: Op) -> bool:
+    """Whether ``op`` makes a number an array of one element."""
+    return op.name == "index" and list(op.attrs["spec"]) == ["n"]
+
+
+def _wrap_where_used(block: Block) -> None:
+    """Numbers that are joined are made arrays by an operation of each join's own, so that they may be read in its place."""
+    for op in [op for op in block.walk() if op.name == "concatenate"]:
+        for k, a in enumerate(op.args):
+            if a.op is not None and is_wrapped(a.op):
+                op.args[k] = Op("index", a.op.args, a.op.attrs, (), [a.type], op.loc).result
+    uses = _count_uses(block)
+    for inner in [block, *(region for op in block.walk() for region in op.regions)]:
+        ops = [op for op in inner.ops if not (is_wrapped(op) and not uses[op.result])]
+        inner.ops = [
+            x
+            for op in ops
+            for x in (*((a.op for a in op.args if a.op and is_wrapped(a.op)) if op.name == "concatenate" else ()), op)
+        ]
 
 
 def _count_uses(block: Block) -> Counter[Value]:

@@ -17,7 +17,6 @@ from gradsmith.backends.python.expressions import (
     constant,
     exact,
     hosted_source,
-    is_wrapped,
     quoted,
     returns_its_types,
     typed,
@@ -25,10 +24,9 @@ from gradsmith.backends.python.expressions import (
 from gradsmith.backends.python.interface import Interface
 from gradsmith.backends.python.layout import LONGEST, broken
 from gradsmith.backends.python.names import Names, identifier
-from gradsmith.backends.python.schedule import schedule
+from gradsmith.backends.python.schedule import is_wrapped, schedule
 from gradsmith.backends.python.tidy import tidy
 from gradsmith.ir.describe import describe
-from gradsmith.ir.ops import distinct_places
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
 from gradsmith.ir.types import I64, ArrayType
 from gradsmith.transforms import inplace
@@ -68,14 +66,14 @@ class Writer:
             tidy(self.block)
         self.inlined = schedule(self.block)
         self.plan = inplace.plan(self.block)
-        self.expressions = Expressions(self.read, shown)
+        self._pending: dict[Value, Expr] = {}  # inlined values on the way to their user
+        self.expressions = Expressions(self.read, shown, self._pending)
         taken = {*HELPERS, "like", identifier(program.name) or "f"}
         if interface is not None:
             taken |= set(interface.roots) - set(interface.places)
         self.names = Names(taken, _users_names(self.block), distinct=shown)
         self.lines: list[tuple[str, Location | None]] = []
         self.constants: dict[Value, str] = {}
-        self._pending: dict[Value, Expr] = {}  # inlined values on the way to their user
         self._weak: set[Value] = set()
         self._wanted: dict[Value, str] = {}  # the variable a value should get, since a loop or branch carries it there
         self._depth = 1
@@ -99,8 +97,7 @@ class Writer:
             self.lines = annotated(self.lines)
         facing = self.interface
         imports = [*(f"import {name}" for name in self.expressions.imports), *(facing.imports if facing else ())]
-        head = ["import numpy as np"] if self._uses_numpy() or not self.shown else []
-        head += imports
+        head = ["import numpy as np", *imports]
         helpers = [HELPERS.get(name) or hosted_source(name) for name in self.expressions.helpers]
         for text in (*helpers, *(facing.helpers if facing else ())):
             head += ["", *text.rstrip().split("\n")]
@@ -118,10 +115,6 @@ class Writer:
             ), {}
         locations = {len(head) + k + 1: loc for k, (_, loc) in enumerate(self.lines) if loc is not None}
         return "\n".join([*head, *(text for text, _ in self.lines), ""]), locations
-
-    def _uses_numpy(self) -> bool:
-        code = (text for text, _ in self.lines if not text.lstrip().startswith("#"))
-        return bool(self.expressions.helpers or self.constants) or any("np." in text for text in code)
 
     def _line(self, text: str) -> None:
         self.lines.append((_INDENT * self._depth + text, self._loc))
@@ -314,7 +307,7 @@ class Writer:
             self._line(f"{name} = {typed(self.read(x), x.type).text} + {value.at(SUM + 1)}")
             return
         target = self._target(op, f"{value.text} {index}")
-        if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)} and not distinct_places(op):
+        if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
             place = f"({index})" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
             self._line(f"np.add.at({target}, {place}, {value.text})")
         elif value.strength == UNARY and value.text.startswith("-"):
@@ -344,18 +337,11 @@ class Writer:
         if self.shown:
             condition = self.read(op.args[0])
             self._line(f"if {_negated(condition)}:")
-            self._line(f"{_INDENT}raise ValueError({quoted(self._made_for(op, condition.text))})")
+            self._line(f"{_INDENT}raise ValueError({quoted(f'this source was made for {condition.text}')})")
             return
         self.expressions.imports["gradsmith.errors"] = None
         self._line(f"if {_negated(self.read(op.args[0]))}:")
         self._line(f"{_INDENT}raise gradsmith.errors.GuardFailed")
-
-    def _made_for(self, op: Op, condition: str) -> str:
-        """What the source takes for granted: a condition on variables of the user's, or which way a line goes."""
-        words = _identifiers(condition) - {"len", "min", "max", "not", "and", "or", "shape"}
-        if words <= {p.name for p in self.block.params} | _users_names(self.block) or op.loc is None:
-            return f"this source was made for {condition}"
-        return f"this source was made for arguments with which line {op.loc.line} goes another way"
 
     def _qualified(self, error: type) -> str:
         if getattr(builtins, error.__name__, None) is error:
