@@ -62,7 +62,8 @@ class Compiled:
 
         self._emit = emit_of_root
         self._own_out = _has_parameter(f, "out")
-        self._cache = Cache(self.__name__, emit_of_root, backend, getattr(f, "__code__", None), engine)
+        code = getattr(f, "__code__", None)
+        self._cache = Cache(self.__name__, emit_of_root, backend, code, engine, acts=kind == "jit")
         self._cache.parameters = _parameters(f)
 
     def __call__(self, *args: Any, out: Any = _NOT_GIVEN, **kwargs: Any) -> Any:

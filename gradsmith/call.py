@@ -29,6 +29,7 @@ from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.replacements import same
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
+from gradsmith.frontend.state import State, places, state
 from gradsmith.frontend.values import Array, Cell, NotSpecialised, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.results import Places, Result
@@ -89,11 +90,13 @@ class Specialisation:
     dynamic: list[int]  # which leaves of the call are passed
     captures: list[Capture]
     holds: Callable[[], bool]  # whether the assumptions still hold
+    ints: list[tuple[Callable[[], Any], int, str]]  # those of them about ints: how to read one, what it was, its name
     result: Result  # the user's result, made of what the entry returns
     staging_seconds: float
     compile_seconds: float
     kept: list[Any]  # objects that the key or the assumptions know by identity
-    written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them last
+    written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them, too
+    state: State | None  # what else it leaves behind; the entry returns the numbers and arrays of it last
     writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
     recorded: bool  # whether Python ran (parts of) the function
     caught: tuple[type[Exception], ...]  # errors that say that it does not fit, since the function handles them
@@ -106,8 +109,11 @@ class Specialisation:
         """Errors of the entry that say that it does not fit."""
         return (Exception,) if self.recorded else self.caught
 
-    def __call__(self, leaves: Sequence[Any], out: Any = None) -> Any:
-        """The result, in the arrays of ``out`` if given, or NotImplemented when this specialisation does not fit."""
+    def __call__(self, leaves: Sequence[Any], out: Any = None, arguments: Any = None) -> Any:
+        """The result, in the arrays of ``out`` if given, or NotImplemented when this specialisation does not fit.
+
+        ``arguments``: (args, kwargs), to write to; without it everything outside of the call stays as it is.
+        """
         if not self.holds():
             return NotImplemented
         values = [leaves[k] for k in self.dynamic]
@@ -122,41 +128,50 @@ class Specialisation:
         if self.writes:
             _check_overlap(values)
         if out is not None:
-            return self.into(out, values, leaves)
+            return self.into(out, values, leaves, arguments)
         found = self.entry(*values)
         if found is NotImplemented:
             return found
-        return self.result.build(self._write_back(found, leaves) if self.written else found)
+        return self.result.build(self._write_back(found, leaves, arguments) if self.leaves_behind else found)
 
-    def into(self, out: Any, values: list[Any], leaves: Sequence[Any] = ()) -> Any:
+    def into(self, out: Any, values: list[Any], leaves: Sequence[Any] = (), arguments: Any = None) -> Any:
         """The result in the arrays of ``out``, for the arguments of the entry."""
         places = self.result.places(out)
         found = self._filled(places, values)
         if found is NotImplemented:
             return found
-        if self.written:
-            found = self._write_back(found, leaves)
+        if self.leaves_behind:
+            found = self._write_back(found, leaves, arguments)
         return places.complete(found if len(places.arrays) != 1 else (found,))
+
+    @property
+    def leaves_behind(self) -> bool:
+        """Whether the call changes what is outside of it."""
+        return bool(self.written) or self.state is not None
 
     @property
     def shareable(self) -> bool:
         """Whether several threads gain by running it: native code that does nothing but compute."""
         native_code = type(self.entry) is types.BuiltinFunctionType
-        return native_code and not (self.writes or self.effects or self.recorded)
+        return native_code and not (self.writes or self.state or self.effects or self.recorded)
 
     def _filled(self, places: Places, values: list[Any]) -> Any:
         """What the entry returns; native code writes into the places that fit."""
         if type(self.entry) is not types.BuiltinFunctionType:
             return self.entry(*values)
-        return self.entry(*values, *places.arrays, *[None] * len(self.written))
+        extra = len(self.written) + (len(self.state.values) if self.state else 0)
+        return self.entry(*values, *places.arrays, *[None] * extra)
 
-    def _write_back(self, out: Any, leaves: Sequence[Any]) -> Any:
-        """Write what the function wrote into its arguments; returns the entry's other results."""
+    def _write_back(self, out: Any, leaves: Sequence[Any], arguments: Any) -> Any:
+        """Write what the function wrote to what is outside of it; returns the entry's other results."""
         results = out if isinstance(out, tuple) else (out,)
-        own = len(results) - len(self.written)
-        for target, new in zip(self.written, results[own:], strict=True):
-            array = leaves[target] if isinstance(target, int) else target.read()
-            np.copyto(array, new)
+        last = len(results) - (len(self.state.values) if self.state else 0)
+        own = last - len(self.written)
+        if arguments is not None:
+            for target, new in zip(self.written, results[own:last], strict=True):
+                np.copyto(leaves[target] if isinstance(target, int) else target.read(), new)
+            if self.state is not None:
+                self.state.write(results[last:], arguments)
         return results[0] if own == 1 else results[:own]
 
 
@@ -172,7 +187,13 @@ class Cache:
     """The specialisations of one derivative of one function. Threads may share it."""
 
     def __init__(
-        self, name: str, emit: Emitter, backend: str, code: types.CodeType | None = None, engine: str = "source"
+        self,
+        name: str,
+        emit: Emitter,
+        backend: str,
+        code: types.CodeType | None = None,
+        engine: str = "source",
+        acts: bool = False,
     ):
         if engine not in ("source", "tape", "auto"):
             raise ValueError(f"engine must be 'source', 'tape' or 'auto', not {engine!r}")
@@ -182,6 +203,7 @@ class Cache:
         self.defined_at = Location(code.co_filename, code.co_firstlineno, code.co_qualname) if code else None
         self.emit = emit
         self.backend = backend
+        self.acts = acts  # whether a call leaves behind what the function does, as a derivative does not
         self.engine = engine  # who reads the function; "auto" becomes "tape" when the source cannot be used
         self.fast: Callable[..., Any] | None = None  # tried first by positional calls
         self.latest: Specialisation | None = None  # the last one that was compiled
@@ -189,6 +211,7 @@ class Cache:
             None  # tried next: by the structure of the last call, without walking it
         )
         self._found: dict[Any, list[Specialisation]] = {}
+        self._varying: set[str] = set()  # ints outside that differed between calls: they are read at each call
         self._lock = threading.RLock()
         rules.listen(self)
 
@@ -206,20 +229,33 @@ class Cache:
         with effects.Execution():
             return self._call(args, kwargs, out)
 
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any = None, writing: bool = True) -> Any:
         key, leaves, structure = signature(args, kwargs)
-        found = self._try(key, leaves, out)[1]
+        arguments = (args, kwargs) if writing else None
+        found = self._try(key, leaves, out, arguments)[1]
         if found is not NotImplemented:
             return found
         with self._lock:
-            found = self._try(key, leaves, out)[1]  # another thread may have compiled it by now
+            found = self._try(key, leaves, out, arguments)[1]  # another thread may have compiled it by now
             if found is not NotImplemented:
                 return found
             careful = any(s.caught for s in self._found.get(key, ()))
+            self._note_varying(self._found.get(key, ()))
             try:
-                return self._compile_and_run(key, args, kwargs, leaves, structure, out, careful)
+                return self._compile_and_run(key, args, kwargs, leaves, structure, out, writing, careful)
             except TryCarefully:
-                return self._compile_and_run(key, args, kwargs, leaves, structure, out, careful=True)
+                return self._compile_and_run(key, args, kwargs, leaves, structure, out, writing, careful=True)
+
+    def _note_varying(self, compiled: Sequence[Specialisation]) -> None:
+        """Find ints outside that are not what they were when these were compiled."""
+        for s in compiled:
+            for read, found, name in s.ints:
+                try:
+                    now = read()
+                except (LookupError, AttributeError, ValueError, TypeError):
+                    continue  # it is not there any more
+                if type(now) is int and now != found:
+                    self._varying.add(name)
 
     def _compile_and_run(
         self,
@@ -229,6 +265,7 @@ class Cache:
         leaves: list[Any],
         structure: tree.Tree,
         out: Any,
+        writing: bool,
         careful: bool,
     ) -> Any:
         s = self._stage(leaves, structure, careful)
@@ -236,7 +273,7 @@ class Cache:
         self._found[key] = [s, *self._found.get(key, ())][:_MAX_VARIANTS]
         self._set_fast(s, args, kwargs, leaves, structure)
         try:
-            found = s(leaves, out)
+            found = s(leaves, out, (args, kwargs) if writing else None)
         except s.caught as error:
             if careful:
                 raise
@@ -247,11 +284,13 @@ class Cache:
             )
         return found
 
-    def _try(self, key: Any, leaves: Sequence[Any], into: Any = None) -> tuple[Specialisation | None, Any]:
+    def _try(
+        self, key: Any, leaves: Sequence[Any], into: Any = None, arguments: Any = None
+    ) -> tuple[Specialisation | None, Any]:
         """The first specialisation of ``key`` that fits, and its result; NotImplemented if there is none."""
         for s in self._found.get(key, ()):
             try:
-                out = s(leaves, into)
+                out = s(leaves, into, arguments)
             except s.not_fitting:
                 continue  # the function may handle the error: Python runs it again
             if out is not NotImplemented:
@@ -268,12 +307,9 @@ class Cache:
         return s.result.places(result)
 
     def _serve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Specialisation, Any]:
-        """The specialisation that serves copies of these arguments, and its result."""
-        leaves, structure = tree.flatten((args, kwargs))
-        copies = {id(x): x.copy(order="K") for x in leaves if isinstance(x, np.ndarray)}
-        args, kwargs = tree.unflatten(structure, [copies.get(id(x), x) for x in leaves])
+        """The specialisation that serves these arguments, and its result."""
         with effects.Execution():
-            result = self._call(args, kwargs)
+            result = self._call(args, kwargs, writing=False)
             key, leaves, _ = signature(args, kwargs)
             s, again = self._try(key, leaves)
         return (self._found[key][0], result) if s is None else (s, again)  # None: a recording for one call
@@ -288,7 +324,7 @@ class Cache:
     ) -> None:
         self.fast = self.by_form = None
         self.latest = s
-        if s.writes or s.effects or s.compares:
+        if s.writes or s.state or s.effects or s.compares:
             return
         self.by_form = _by_form(s, leaves, structure)
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
@@ -316,15 +352,20 @@ class Cache:
             recording.warn(self.subject, reason)
             return s
 
+    def _staged(
+        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool, specialising: bool = False
+    ) -> Staged:
+        stage = Stage(engine)
+        stage.careful, stage.specialising, stage.varying = careful, specialising, self._varying
+        return stage_call(stage, self.emit, leaves, structure, self.parameters, self.defined_at, self.acts)
+
     def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False) -> Specialisation:
         begin = time.perf_counter()
         try:
-            staged = stage_call(self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful)
+            staged = self._staged(engine, leaves, structure, careful)
         except NotSpecialised as reason:
             try:
-                staged = stage_call(
-                    self.emit, leaves, structure, engine, self.parameters, self.defined_at, careful, True
-                )
+                staged = self._staged(engine, leaves, structure, careful, specialising=True)
             except (GradsmithError, JoinFailure, NeedConcrete):
                 raise reason from None
         stage, block, captures = staged.stage, staged.block, staged.stage.captures
@@ -344,11 +385,13 @@ class Cache:
             staged.dynamic,
             captures,
             _holds(stage.assumptions),
+            stage.ints,
             Result(staged.leaves, staged.structure, staged.symbolic),
             simplified - begin,
             done - simplified,
             [leaves[k] for k in range(len(leaves)) if k not in staged.dynamic],
             [target for target, _ in staged.written],
+            staged.state,
             bool(staged.written) or stage.writes_arguments,
             stage.recorded,
             tuple(stage.caught),
@@ -360,7 +403,8 @@ class Cache:
 
 @dataclass
 class Staged:
-    """A call as a block: parameters for the dynamic leaves of the arguments; results of the call, then what it wrote."""
+    """A call as a block: parameters for the dynamic leaves of the arguments; results of the call, then what it wrote,
+    then what its state consists of."""
 
     stage: Stage
     block: Block
@@ -373,53 +417,55 @@ class Staged:
     written: list[
         tuple[int | Capture, Value]
     ]  # leaves and captured arrays that the call writes, with their elements after it
+    state: State | None  # what else the call leaves behind
 
 
 def stage_call(
+    stage: Stage,
     emit: Emitter,
     leaves: list[Any],
     structure: tree.Tree,
-    engine: str,
     parameters: Sequence[str] = (),
     defined_at: Location | None = None,
-    careful: bool = False,
-    specialising: bool = False,
+    acting: bool = False,
 ) -> Staged:
-    """Stage a call with these leaves of its arguments. ``careful``: what a ``try`` handles is tried out with them.
+    """Stage a call with these leaves of its arguments.
 
-    ``specialising``: branches and loops are specialised on and unrolled wherever that makes more code possible.
+    ``acting``: the call assigns to attributes, globals and the like, as the function does.
     """
-    stage = Stage()
-    stage.engine, stage.careful, stage.specialising = engine, careful, specialising
     with deep_recursion(), stage:
         stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
         args, kwargs = tree.unflatten(structure, stand_ins)
+        outside = places((args, kwargs)) if acting else None
         try:
             result = emit(stage, list(args), kwargs)
+            left = None if outside is None else state(stage, outside)
         except BaseException as error:  # an interrupt, too, leaves the user's objects as they were
-            stage.heap.rollback(0)
+            stage.heap.restore()
             add_location(error, stage.loc or defined_at)
-            if stage.caught and not careful and isinstance(error, Exception):
+            if stage.caught and not stage.careful and isinstance(error, Exception):
                 raise TryCarefully from error  # what is handled may be raised before this
             if isinstance(error, EvaluationFailed):
                 raise error.error from None
             raise
         out_leaves, out_structure = tree.flatten(result)
         if any(isinstance(x, Text) for x in out_leaves):
-            stage.heap.rollback(0)
+            stage.heap.restore()
             raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
         if stage.loses_writes:
-            stage.heap.rollback(0)
+            stage.heap.restore()
             raise NotSpecialised(
                 "writing into an array that is an argument on some paths only, so that it is open whether to change the caller's"
             )
         symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
         block = stage.builder.block
         written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
-        block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written]
-        stage.heap.rollback(0)
+        kept = left.values if left else []
+        block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written] + kept
+        stage.heap.restore()
     outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
-    return Staged(stage, block, inputs, outputs, dynamic, out_leaves, out_structure, symbolic, written)
+    outputs += [Output("array" if v.ndim else "np") for v in kept]
+    return Staged(stage, block, inputs, outputs, dynamic, out_leaves, out_structure, symbolic, written, left)
 
 
 def _stand_ins(

@@ -136,9 +136,9 @@ class Tape:
         code = getattr(self._function, "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
         apart = _apart(leaves)
-        staged = call.stage_call(emit, apart, structure, "tape", names)
+        staged = call.stage_call(Stage("tape"), emit, apart, structure, names)
         if apart is not leaves and (staged.written or staged.stage.compares_arrays):  # it matters that they are one
-            staged = call.stage_call(emit, leaves, structure, "tape", names)
+            staged = call.stage_call(Stage("tape"), emit, leaves, structure, names)
         recorder = staged.stage.recorder
         recording = _Recording(key, staged, recorder is not None and recorder.for_one_call)
         lasting = [r for r in self._recordings if not r.for_one_call]

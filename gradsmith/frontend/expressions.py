@@ -117,8 +117,9 @@ def store_name(name: str, scope: Scope) -> Callable[[Frame, Any], None]:
     if assigns_outer(name, scope):
 
         def store_outer(frame: Frame, value: Any) -> None:
-            with suppress(NameError):
-                load_assigned(frame, name)  # what paths that do not assign it go on with
+            if frame.stage.depth:
+                with suppress(NameError):
+                    load_assigned(frame, name)  # what paths that do not assign it go on with
             frame.stage.heap.write(outer_slot(frame, name), value)
 
         return store_outer

@@ -141,7 +141,9 @@ def compiled(code: types.CodeType, module: str) -> Code:
 
 def outer_slot(frame: Frame, name: str) -> Slot:
     """Where staged code keeps what it assigns to a closure cell or a global: the user's own stays as it is."""
-    return Slot("key", frame.stage.outer, (id(frame.cells.get(name, frame.globals)), name))
+    scope = frame.cells.get(name, frame.globals)
+    frame.stage.scopes[id(scope)] = scope
+    return Slot("key", frame.stage.outer, (id(scope), name))
 
 
 def load_assigned(frame: Frame, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ class Missing:
 
 
 MISSING = Missing()
+_BEFORE = -1  # older than everything that is made during staging
 _SLOT = types.MemberDescriptorType | types.GetSetDescriptorType
 
 
@@ -98,6 +100,8 @@ class Heap:
 
     def __init__(self) -> None:
         self.journal: list[tuple[Slot, Any]] = []
+        self._writes: Counter[Slot] = Counter()  # how many entries of the journal a slot has
+        self._stand_ins: list[tuple[Slot, Any]] = []  # places from outside that hold stand-ins, with what belongs there
         self._scopes: set[int] = set()  # dicts of variables
         self._orders: dict[int, list[Any]] = {}  # by place in the journal: the keys of a dict before it lost one
         self._births: dict[int, tuple[int, Any]] = {}  # the object is kept so that its id stays its own
@@ -108,6 +112,7 @@ class Heap:
         if value is MISSING and old is not MISSING and (held := self._ordered(slot)) is not None:
             self._orders[len(self.journal)] = list(held)
         self.journal.append((slot, old))
+        self._writes[slot] += 1
         slot.put(value)
         if slot.kind != "cell" and id(slot.owner) not in self._scopes:
             share(value)
@@ -123,6 +128,11 @@ class Heap:
         if id(x) in self._births:
             self._births[id(own)] = (self._births[id(x)][0], own)
         return own
+
+    def stands_in(self, x: Any) -> Any:
+        """Register a container that stands for one from outside, wherever it is met first; returns it."""
+        self._births[id(x)] = (_BEFORE, x)
+        return x
 
     def scope(self) -> dict[str, Any]:
         """A dict for the variables of a call."""
@@ -162,6 +172,7 @@ class Heap:
         """Undo every write since ``mark``."""
         while len(self.journal) > mark:
             slot, old = self.journal.pop()
+            self._writes[slot] -= 1
             slot.put(old)
             if (order := self._orders.pop(len(self.journal), None)) is not None:
                 held = self._ordered(slot)
@@ -169,6 +180,23 @@ class Heap:
                 restored = {key: held[key] for key in order}
                 held.clear()
                 held.update(restored)
+
+    def restore(self) -> None:
+        """Undo everything: objects from outside are as they were."""
+        self.rollback(0)
+        while self._stand_ins:
+            slot, old = self._stand_ins.pop()
+            slot.put(old)
+
+    def stand_in(self, slot: Slot, value: Any) -> None:
+        """Let a place from outside hold its stand-in, on every path, until :meth:`restore`."""
+        self._stand_ins.append((slot, slot.get()))
+        self._writes[slot] += 1
+        slot.put(value)
+
+    def assigned(self, slot: Slot) -> bool:
+        """Whether what the slot holds now was written during staging."""
+        return self._writes[slot] > 0
 
     def apply(self, writes: Iterable[tuple[Slot, Any]]) -> None:
         for slot, value in writes:

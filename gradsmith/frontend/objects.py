@@ -521,7 +521,17 @@ def store_attribute(stage: Stage, x: Any, name: str, value: Any) -> None:
     if not isinstance(x, type) and not type(x).__dictoffset__ and found is None:
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
     give_name(value, name)
+    _stand_in(stage, x, name)
     stage.heap.write(Slot("attr", x, name), value)
+
+
+def _stand_in(stage: Stage, x: Any, name: str) -> None:
+    """Before an attribute is written on some paths: the others go on with what an object from outside holds."""
+    slot = Slot("attr", x, name)
+    if stage.depth and not stage.heap.birth(x) and not stage.heap.assigned(slot):
+        found = slot.get()
+        if found is not MISSING:
+            stage.heap.stand_in(slot, stage.wrap(lift_attribute(stage, x, name, found)))
 
 
 def delattr_(stage: Stage, x: Any, name: str) -> None:
@@ -540,6 +550,7 @@ def delattr_(stage: Stage, x: Any, name: str) -> None:
     slot = Slot("attr", x, name)
     if slot.get() is MISSING:
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+    _stand_in(stage, x, name)
     stage.heap.write(slot, MISSING)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from gradsmith.backends import effects
 from gradsmith.frontend.generators import Handle, is_generator
+from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Maybe, Symbolic
 
@@ -52,7 +53,9 @@ def _lift(stage: Stage, found: Any, read: Callable[[], Any], name: str) -> Any:
         return _lift_container(stage, found, read, name)
     if isinstance(found, _CONTAINERS):
         _freeze(stage, found, read, name)
-    stage.assume(read, found, name)
+    if type(found) is int:
+        return stage.read_int(found, read, name)
+    stage.assume(read, found)
     if not isinstance(found, _PLAIN) and not stage.heap.birth(found):
         stage.origins.setdefault(id(found), (found, read, name))
     return found
@@ -110,15 +113,15 @@ def _lift_container(stage: Stage, found: Any, read: Callable[[], Any], name: str
         return stage.copies[id(found)][1]
     if isinstance(found, dict):
         keys = list(found)
-        stage.assume(lambda: list(read()), keys, name)
-        out: Any = stage.heap.born({})
+        stage.assume(lambda: list(read()), keys)
+        out: Any = stage.heap.stands_in({})
         stage.copies[id(found)] = (found, out)
         for k in keys:
             out[k] = _lift(stage, found[k], lambda k=k: read()[k], f"{name}[{k!r}]")
         return out
-    stage.assume(lambda: (type(read()), len(read())), (type(found), len(found)), name)
+    stage.assume(lambda: (type(read()), len(read())), (type(found), len(found)))
     if isinstance(found, list):
-        out = stage.heap.born([])
+        out = stage.heap.stands_in([])
         stage.copies[id(found)] = (found, out)
         out += [_lift(stage, x, lambda k=k: read()[k], f"{name}[{k}]") for k, x in enumerate(found)]
         return out
@@ -162,6 +165,8 @@ def lift_attribute(stage: Stage, owner: Any, name: str, found: Any) -> Any:
         return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
     if isinstance(owner, types.FunctionType):
         return lift(stage, found, lambda: getattr(owner, name), f"{owner.__name__}.{name}", (id(owner), name))
+    if stage.heap.assigned(Slot("attr", owner, name)):
+        return found
     cls = owner if isinstance(owner, type) else type(owner)
     if isinstance(found, types.MethodType) and not is_library(cls.__module__):
         if found.__func__ is _class_function(cls, name):

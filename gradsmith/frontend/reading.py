@@ -25,7 +25,7 @@ import numpy as np
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend.outside import is_library
 from gradsmith.frontend.stage import Capture, Stage
-from gradsmith.frontend.values import fresh
+from gradsmith.frontend.values import attribute_names, fresh
 from gradsmith.ir.program import Const
 
 Read = Callable[[], Any]
@@ -80,7 +80,7 @@ class Outside:
         elif not isinstance(x, (*_VALUES, np.ndarray)) and id(x) not in self._seen:
             self._seen[id(x)] = x
             self._visit(type(x), type(x).__name__)
-            self.add_argument([getattr(x, name) for name in _attributes(x)])
+            self.add_argument([getattr(x, name) for name in attribute_names(x)])
 
     def holders(self) -> list[Any]:
         """The objects in which the function finds others."""
@@ -233,22 +233,13 @@ class Outside:
         self._holders.append(x)
         if hasattr(x, "__dict__"):  # an attribute that is new hides that of the class
             self._place(lambda: list(vars(x)), list(vars(x)), name)
-        for attribute in _attributes(x):
+        for attribute in attribute_names(x):
             self._place(lambda a=attribute: getattr(x, a), getattr(x, attribute), attribute)
 
 
 def _generated(cls: type, method: types.FunctionType) -> bool:
     """Whether ``dataclass`` wrote the method."""
     return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
-
-
-def _attributes(x: Any) -> Iterator[str]:
-    yield from getattr(x, "__dict__", {})
-    for cls in type(x).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(x, name):
-                yield name
 
 
 def _compares(code: types.CodeType) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -56,12 +56,15 @@ class Capture:
 class Stage:
     """One staging of one function for one signature of arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, engine: str = "source") -> None:
         self.builder: ir.Builder = catching.Builder(self)
         self.heap = Heap()
         self.outer: dict[Any, Any] = {}  # what was assigned to closure cells and globals, which themselves stay
+        self.scopes: dict[int, Any] = {}  # these cells and dicts of globals by id
         self.captures: list[Capture] = []
         self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
+        self.ints: list[tuple[Callable[[], Any], int, str]] = []  # those of them that are ints, with their names
+        self.varying: Set[str] = frozenset()  # ints that differ from call to call, by name
         self.known: dict[Value, Any] = {}  # inputs with the arguments of this call: what peek computes with
         self.data: set[Value] = set()  # values known to depend on differentiable inputs
         self.indices: set[Value] = set()  # indices of loops
@@ -87,12 +90,13 @@ class Stage:
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
         self.catching: list[catching.Catch] = []  # the ``try`` statements around the present place, outermost first
-        self.specialising = False  # no list grows in a loop of the Program, no name may be one of two arrays
+        self.specialising = False  # branches and loops are specialised on wherever that makes more code possible:
+        # no list grows in a loop of the Program, no name may be one of two arrays
         self.careful = False  # what these handle is tried out with the arguments of this call
         self.guarding: Block | None = None  # where the guard of the error that is being raised stands
         self.caught: set[type[Exception]] = set()  # what the Program raises where the function handles it
         self.live: list[tuple[dict[str, Any], Any]] = []  # names of frames around a generator that may be read later
-        self.engine = "source"  # who runs the functions under differentiation: "source", "tape", or "auto"
+        self.engine = engine  # who runs the functions under differentiation: "source", "tape", or "auto"
         self.recorder: Recorder | None = None  # the tape, once a function is run by Python
         self.recorded = False  # what is staged comes from running a function by Python
 
@@ -122,6 +126,7 @@ class Stage:
         if isinstance(argument, np.ndarray):
             symbolic: Any = fresh(value, contiguous=argument.flags.c_contiguous)
             symbolic.cell.outside = True
+            symbolic.cell.birth = 0  # wherever it is met first
             symbolic.cell.shared = not data
             return symbolic, Input("array", tuple(n == 1 for n in argument.shape), name)
         return Scalar(value, weak=is_weak(argument)), Input("py" if is_weak(argument) else "np", (), name)
@@ -153,12 +158,23 @@ class Stage:
                 self.assumptions.append((lambda capture=capture: read() is capture.read(), True))
                 return
 
-    def assume(self, read: Callable[[], Any], found: Any, name: str) -> None:
-        """Guard: this specialisation holds only while ``read()`` gives ``found`` (same object, or equal number/string)."""
+    def assume(self, read: Callable[[], Any], found: Any, name: str = "") -> None:
+        """Guard: this specialisation holds only while ``read()`` gives ``found`` (same object, or equal number/string).
+
+        One guard is enough for what has the same ``name``.
+        """
         key = (id(found), name)
-        if key not in self._assumed:
+        if not name or key not in self._assumed:
             self._assumed.add(key)
             self.assumptions.append((read, found))
+
+    def read_int(self, found: int, read: Callable[[], Any], name: str) -> Any:
+        """An int found outside: part of the specialisation, or an input if it differed in calls before."""
+        if name in self.varying and fits_int64(found):
+            return self.capture(found, read, name)
+        self.assume(read, found)
+        self.ints.append((read, found, name))
+        return found
 
     def wrap(self, x: Any) -> Any:
         """A concrete result of native code, with every ndarray in it made an array of the Program."""
@@ -166,6 +182,7 @@ class Stage:
             if id(x) not in self._arrays:
                 check_array(x)
                 self._arrays[id(x)] = (x, fresh(Const(x), contiguous=x.flags.c_contiguous))
+                self._arrays[id(x)][1].cell.birth = 0
             return self._arrays[id(x)][1]
         if type(x) in (list, tuple):
             wrapped = type(x)(map(self.wrap, x))

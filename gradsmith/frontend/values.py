@@ -331,5 +331,12 @@ def _slots(cls: Any) -> list[types.MemberDescriptorType]:
     return [member for member in members if isinstance(member, types.MemberDescriptorType)]
 
 
+def attribute_names(x: Any) -> Iterator[str]:
+    """The attributes that an object itself has, in its ``__dict__`` or in slots."""
+    yield from getattr(x, "__dict__", {})
+    cls: Any = type(x)
+    yield from (member.__name__ for member in _slots(cls) if hasattr(x, member.__name__))
+
+
 def constant(value: Value) -> bool:
     return isinstance(value, Const)
