@@ -1274,11 +1274,23 @@ def list_of_ints_grown_then_floats(x, t):
 @case([numbers(4), numbers(3), 1])
 def numbers_joined_under_names_used_again(x, m, n):
     q = np.sum(x**2)
-    items = [m[0], m[1]]
+    items = [np.mean(0.6 + m), m[1]]
     v = np.full(2, 3)
-    for e in [v[n], np.mean(m)]:
+    for e in [v[n], items[0]]:
         items.append(np.dot(np.array([q, 0.3, 4]), np.array([v[n], e, items[1]])) / q)
     return sum(items)
+
+
+@case([numbers(4), numbers(3)])
+def numbers_joined_between_calls_with_the_same_names(x, m):
+    def g(p, q):
+        p = x[-1] if -0.7 < p else m[0]
+        return np.dot(x[-3:], x[-3:]) + p * q
+
+    p = x[0] * np.cos(m[0])
+    s = g(p, m[1])
+    y = np.linalg.det(np.eye(2) + np.reshape(np.array([s, p, x[1], m[2]]), (2, 2)))
+    return y + g(p * p, s)
 
 
 # ---- recursion ------------------------------------------------------------------------------------------------------
