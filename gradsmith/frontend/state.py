@@ -82,8 +82,10 @@ def places(arguments: Any) -> Places:
 
     def walk(x: Any, reach: Reach) -> None:
         key = id(x.cell) if isinstance(x, Array) else id(x)
+        if key in found:
+            return
         if isinstance(x, list | tuple | dict | Array) or type(x) in tree.fields:
-            found.setdefault(key, reach)
+            found[key] = reach
         if isinstance(x, list | tuple | dict):
             for k, y in x.items() if isinstance(x, dict) else enumerate(x):
                 walk(y, lambda given, k=k: reach(given)[k])
