@@ -8,8 +8,11 @@ from __future__ import annotations
 import functools
 import inspect
 import time
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from gradsmith.call import Cache, Specialisation
 from gradsmith.explain import explain
@@ -61,7 +64,7 @@ class Compiled:
                 return emit(stage, args, kwargs)
 
         self._emit = emit_of_root
-        self._own_out = _has_parameter(f, "out")
+        self._own_out = not isinstance(f, np.ufunc) and _has_parameter(f, "out")
         code = getattr(f, "__code__", None)
         self._cache = Cache(self.__name__, emit_of_root, backend, code, engine, acts=kind == "jit")
         self._cache.parameters = _parameters(f)
@@ -96,6 +99,9 @@ class Compiled:
         result = self._emit(stage, list(args), kwargs)
         return result if out is None else derive.write_result(stage, result, out)
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
     def __repr__(self) -> str:
         return f"<gradsmith {self.__name__}>"
 
@@ -105,13 +111,13 @@ class Compiled:
     def source(self, *args: Any, **kwargs: Any) -> str:
         """Readable NumPy source of what a call with these arguments computes; it runs by itself.
 
-        Arguments are passed flat: the entries of containers and objects one after the other. Lengths are checked by NumPy
-        alone, and a division by zero is NumPy's.
+        It takes the arguments of the function and returns what the derivative returns, in the user's types. Lengths and list
+        indices are checked by NumPy and Python alone, and a division by zero is NumPy's.
 
         >>> import gradsmith as gs
-        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +NORMALIZE_WHITESPACE
-        import numpy as np
+        >>> print(gs.grad(lambda x: x * x).source(3.0))  # doctest: +ELLIPSIS, +NORMALIZE_WHITESPACE
         def grad_lambda(x):
+            ""\"The gradient of a lambda (...) with respect to x.""\"
             x_bar = 2.0 * x
             return x_bar
         """
@@ -442,8 +448,8 @@ class _Mapped(Compiled):
 
 def vmap(
     f: Callable[..., Any],
-    in_axes: int | None | Sequence[int | None] = 0,
-    out_axes: int = 0,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
     *,
     parallel: bool | None = None,
     backend: str = "native",
@@ -453,8 +459,10 @@ def vmap(
 
     Args:
         f: a function of one entry: of numbers and arrays with one dimension less than what is passed.
-        in_axes: the axis of every argument to map over, or one for each; None passes an argument whole.
-        out_axes: where the results are stacked.
+        in_axes: the axis of every argument to map over, or a sequence with one for each; None passes an argument whole. For
+            an argument that is a structure also a structure: ``({"w": None, "b": 0}, 0)``. Arguments passed by name are
+            mapped over axis 0.
+        out_axes: where the results are stacked, or a structure like the result that says it for every part.
         parallel: share the rows between the processor's cores. None: when earlier calls with these shapes took so long
             that it pays. Rows are shared along first axes (``in_axes`` 0 or None, ``out_axes`` 0) by native code that has
             no effects; the results are the same to the last bit.
@@ -470,12 +478,10 @@ def vmap(
     """
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        if kwargs:
-            raise TypeError("a function made by vmap takes positional arguments")
         axes = [in_axes] * len(args) if in_axes is None or isinstance(in_axes, int) else list(in_axes)
         if len(axes) != len(args):
             raise TypeError(f"vmap: in_axes has {len(axes)} entries, but the call has {len(args)} arguments")
-        return batch.vmap(stage, f, args, axes, out_axes)
+        return batch.vmap(stage, f, args, kwargs, [*axes, 0], out_axes)
 
     if parallel is False or out_axes != 0:
         return Compiled(f, "vmap", emit, backend, engine)

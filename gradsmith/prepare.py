@@ -11,7 +11,8 @@ from gradsmith.api import Compiled, jit
 class Prepared:
     """A compiled function with the arrays that its results are written to, made by :func:`prepare`.
 
-    Calls take arguments of the same structure, types and shapes as those it was prepared with. **The arrays in a result
+    Calls take arguments of the same structure, types and shapes as those it was prepared with; results of other shapes
+    than the prepared arrays are an error. **The arrays in a result
     belong to the prepared call: the next call writes into them.** Copy what has to last. One object serves one thread
     at a time; prepare one for each thread.
     """

@@ -41,12 +41,19 @@ class Result:
         return Places(self, [found[k] for k in self.symbolic], out)
 
 
+#: what may stand in ``out``; numbers give way to new ones
+_PLACES = (np.ndarray, np.generic, int, float, complex)
+
+
 class Places:
     """Arrays that take the parts of a result. A part that is no array has none: it is returned as a new number."""
 
     def __init__(self, result: Result, given: Sequence[Any], out: Any):
         self.result = result
         self.out = out
+        for x in given:
+            if x is not None and not isinstance(x, _PLACES):
+                raise TypeError(f"out: arrays (or None for a new result), not {type(x).__name__}")
         self.arrays = [x if isinstance(x, np.ndarray) else None for x in given]
         self.numbers = [n for n, x in enumerate(self.arrays) if x is None]
         if not self.numbers and not result.fixed:

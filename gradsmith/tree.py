@@ -71,16 +71,13 @@ def _up_to(node: Tree, x: Any, met: set[int]) -> Iterator[Any]:
         return
     if x is not None if cls is None else type(x) is not cls:
         raise ValueError(f"expected {'None' if cls is None else cls.__name__}, got {x!r}")
+    found = {} if id(x) in met else parts(x) or {}
     if cls in fields or cls in containers:
-        parts = {} if id(x) in met else _parts(x)
         met.add(id(x))
-    else:
-        children, _, entries, _ = optree.tree_flatten_one_level(x, namespace=_NAMESPACE)
-        parts = dict(zip(entries, children, strict=True))
-    if parts.keys() != set(node.entries()):
-        raise ValueError(f"expected a {cls} with {node.entries()}, got one with {list(parts)}")
+    if found.keys() != set(node.entries()):
+        raise ValueError(f"expected a {cls} with {node.entries()}, got one with {list(found)}")
     for child, entry in zip(node.children(), node.entries(), strict=True):
-        yield from _up_to(child, parts[entry], met)
+        yield from _up_to(child, found[entry], met)
 
 
 def unflatten(tree: Tree, leaves: Iterable[Any]) -> Any:
@@ -212,6 +209,17 @@ def _attributes(x: Any) -> dict[str, Any]:
         if name not in derived:
             out.setdefault(name, value)
     return out
+
+
+def parts(x: Any) -> dict[Any, Any] | None:
+    """The parts of ``x``, one level down, by attribute, key or index; None for a leaf."""
+    structure = _flatten(x)[1]
+    if structure.kind == optree.PyTreeKind.LEAF:
+        return None
+    if type(x) in fields or type(x) in containers:
+        return _parts(x)
+    children, _, entries, _ = optree.tree_flatten_one_level(x, namespace=_NAMESPACE)
+    return dict(zip(entries, children, strict=True))
 
 
 def _parts(x: Any) -> dict[Any, Any]:

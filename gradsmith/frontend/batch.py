@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from gradsmith import tree
 from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend import recording
@@ -13,25 +15,36 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.derive import simplified, stacked
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Scalar, fresh
+from gradsmith.frontend.values import Array, Scalar, fresh, is_number
 from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Block, Input, Value, copy_block, free_values
 
+#: an axis, None, or a structure of them that an argument or a result begins with
+Axes = Any
 
-def vmap(stage: Stage, f: Any, args: Sequence[Any], axes: Sequence[int | None], out_axis: int) -> Any:
-    """``f`` for every entry along an axis of the arguments, as one loop; results stacked along ``out_axis``."""
-    leaves, structure, mapped = _mapped_leaves(args, axes)
+
+def vmap(
+    stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any], axes: Sequence[Axes], out_axes: Axes
+) -> Any:
+    """``f`` for every entry along an axis of the arguments, as one loop; results stacked along ``out_axes``."""
+    leaves, structure, mapped = _mapped_leaves((*args, kwargs), axes)
     arrays = [(k, axis) for k, axis in enumerate(mapped) if axis is not None]
     length = _common_length(stage, [(leaves[k].value, axis) for k, axis in arrays])
     if stage.engine == "tape":
-        loop = partial(_looped, stage, f, leaves, structure, arrays, length, out_axis)
-        every = partial(_unrolled, stage, f, leaves, structure, arrays, length, out_axis)
+        loop = partial(_looped, stage, f, leaves, structure, arrays, length, out_axes)
+        every = partial(_unrolled, stage, f, leaves, structure, arrays, length, out_axes)
         return recording.first_possible(stage, loop, every)
-    return _looped(stage, f, leaves, structure, arrays, length, out_axis)
+    return _looped(stage, f, leaves, structure, arrays, length, out_axes)
+
+
+def _call(stage: Stage, f: Any, arguments: Sequence[Any]) -> tuple[list[Any], tree.Tree]:
+    """Leaves and structure of what ``f`` returns for arguments of which the last are those passed by name."""
+    *args, kwargs = arguments
+    return tree.flatten(enter(stage, f, args, kwargs))
 
 
 def _unrolled(
-    stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int
+    stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axes: Axes
 ) -> Any:
     """One entry after the other: for a recorded function that branches."""
     rows, out_structure = [], None
@@ -40,14 +53,14 @@ def _unrolled(
         for k, axis in arrays:
             value = ir.index(leaves[k].value, [":"] * axis + ["i"] + [":"] * (leaves[k].ndim - axis - 1), [i])
             entries[k] = fresh(value) if value.ndim else Scalar(value, weak=False)
-        out, out_structure = tree.flatten(enter(stage, f, tree.unflatten(structure, entries), {}))
+        out, out_structure = _call(stage, f, tree.unflatten(structure, entries))
         rows.append([st.as_value(x) for x in out])
     if out_structure is None:
         raise UnsupportedCode("vmap over an axis of length zero of a function that Python runs")
-    return tree.unflatten(out_structure, [fresh(_moved_axis(stacked(c), out_axis)) for c in zip(*rows, strict=True)])
+    return _result(out_structure, [stacked(column) for column in zip(*rows, strict=True)], out_axes)
 
 
-def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axis: int) -> Any:
+def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axes: Axes) -> Any:
     def entry(k: int, axis: int, i: Value) -> Value:
         spec: list[Any] = [":"] * leaves[k].ndim
         spec[axis] = "i"
@@ -60,8 +73,7 @@ def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any
         stage.data.add(p)
     mark = stage.heap.mark()
     with stage.builder.region(params) as block:
-        result = enter(stage, f, tree.unflatten(structure, stand_ins), {})
-        out_leaves, out_structure = tree.flatten(result)
+        out_leaves, out_structure = _call(stage, f, tree.unflatten(structure, stand_ins))
         block.results = [st.as_value(x) for x in out_leaves]
     stage.heap.rollback(mark)
     start = [
@@ -75,24 +87,43 @@ def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any
             ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)
         ]
     loop = stage.builder.emit_control("for", [ir.i64(0), length, ir.i64(1), *start], [body])
-    return tree.unflatten(out_structure, [fresh(_moved_axis(r, out_axis)) for r in loop.results])
+    return _result(out_structure, loop.results, out_axes)
 
 
-def _mapped_leaves(args: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], tree.Tree, list[int | None]]:
+def _result(structure: tree.Tree, stacks: Sequence[Value], out_axes: Axes) -> Any:
+    """The result with rows stacked along a first axis, which is moved to where ``out_axes`` says."""
+    axes = _spread("out_axes", out_axes, tree.unflatten(structure, stacks))
+    return tree.unflatten(structure, [fresh(_moved_axis(x, axis)) for x, axis in zip(stacks, axes, strict=True)])
+
+
+def _spread(what: str, axes: Axes, x: Any) -> list[int | None]:
+    """The axis of every leaf of ``x``; ``axes`` is one for all, or a structure of them that ``x`` begins with."""
+    if axes is None or isinstance(axes, int):
+        return [axes] * len(tree.flatten(x)[0])
+    parts, given = tree.parts(x), tree.parts(axes)
+    if parts is None or given is None or parts.keys() != given.keys():
+        raise ValueError(f"vmap: {what} is an axis, None, or has the structure of what it belongs to; not {axes!r}")
+    return [axis for key, part in parts.items() for axis in _spread(what, given[key], part)]
+
+
+def _mapped_leaves(args: Sequence[Any], axes: Sequence[Axes]) -> tuple[list[Any], tree.Tree, list[int | None]]:
+    """Leaves of the arguments, their structure, and for each the axis that is mapped over, if any."""
     leaves, structure = tree.flatten(tuple(args))
-    mapped: list[int | None] = []
-    for axis, arg in zip(axes, args, strict=True):
-        for leaf in tree.flatten(arg)[0]:
-            if axis is None:
-                mapped.append(None)
-                continue
-            ndim = st.as_value(leaf).ndim
-            if not -ndim <= axis < ndim:
-                raise ValueError(f"vmap over axis {axis} of an argument with {ndim} dimensions")
-            mapped.append(axis % ndim)
+    given = (axis for a, arg in zip(axes, args, strict=True) for axis in _spread("in_axes", a, arg))
+    mapped = [_own_axis(leaf, axis) for leaf, axis in zip(leaves, given, strict=True)]
     if all(axis is None for axis in mapped):
         raise ValueError("vmap needs at least one argument with an axis to map over")
     return [x if m is None else fresh(st.as_value(x)) for x, m in zip(leaves, mapped, strict=True)], structure, mapped
+
+
+def _own_axis(leaf: Any, axis: int | None) -> int | None:
+    """The axis to map a leaf over; names, functions and the like in a structure are passed as they are."""
+    if axis is None or not (is_number(leaf) or isinstance(leaf, Array | np.ndarray)):
+        return None
+    ndim = st.as_value(leaf).ndim
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"vmap over axis {axis} of an argument with {ndim} dimensions")
+    return axis % ndim
 
 
 def _common_length(stage: Stage, arrays: Sequence[tuple[Value, int]]) -> Value:
@@ -138,8 +169,10 @@ def _keep_pure(stage: Stage, block: Block) -> None:
     block.ops = [op for op in block.ops if op in needed]
 
 
-def _moved_axis(x: Value, out_axis: int) -> Value:
+def _moved_axis(x: Value, out_axis: int | None) -> Value:
     """The first axis moved to ``out_axis``."""
+    if out_axis is None or not -x.ndim <= out_axis < x.ndim:
+        raise ValueError(f"vmap: out_axes {out_axis} for results that have {x.ndim} dimensions together")
     at = out_axis % x.ndim
     perm = list(range(1, x.ndim))
     perm.insert(at, 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradsmith.errors import MissingRule, SourceUnavailable
+from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
 
 _RULES: dict[Any, Rule] = {}
 _CODES: dict[types.CodeType, Rule] = {}
@@ -64,21 +64,20 @@ def pair(out: Any, name: str) -> tuple[Any, Any]:
 def call(stage: Any, rule: Rule, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The function of ``rule`` called in staged code."""
     from gradsmith.frontend import control
-    from gradsmith.frontend.calls import call as staged_call
 
     name = getattr(rule.function, "__name__", "a function")
 
     def vjp(args: list[Any]) -> tuple[Any, Any]:
-        out = staged_call(stage, rule.vjp, args, kwargs)
+        out = control.run_rule(stage, rule.vjp, args, kwargs)
         if not isinstance(out, tuple) or len(out) != 2 or not callable(out[1]):
             raise TypeError(f"the vjp rule of {name} must return a pair: (result, pullback)")
-        return out[0], lambda g: staged_call(stage, out[1], [g], {})
+        return out[0], lambda g: control.run_rule(stage, out[1], [g])
 
     def jvp(args: list[Any], tangents: list[Any]) -> tuple[Any, Any]:
         moving = [n for n in range(len(args)) if n not in rule.nondiff]
         primals, directions = (tuple(x[n] for n in moving) for x in (args, tangents))
         fixed = [args[n] for n in rule.nondiff]
-        return pair(staged_call(stage, rule.jvp, [*fixed, primals, directions], kwargs), name)
+        return pair(control.run_rule(stage, rule.jvp, [*fixed, primals, directions], kwargs), name)
 
     return control.with_rule(
         stage,
@@ -115,7 +114,8 @@ def _computed(stage: Any, rule: Rule, args: Sequence[Any], kwargs: dict[str, Any
     if rule.like is None:
         point = stage.checkpoint()
         try:
-            return call_without_rule(stage, rule.function, args, kwargs)
-        except (MissingRule, SourceUnavailable):
+            with stage.run_by("source"):  # what has no readable source is better run by Python than recorded
+                return call_without_rule(stage, rule.function, args, kwargs)
+        except (MissingRule, SourceUnavailable, UnsupportedCode):
             stage.restore(point)
     return hosted.pure(stage, rule.function, args, kwargs, rule.like)

@@ -153,3 +153,17 @@ def test_which_arguments_are_one_array_is_honoured() -> None:
         calls = [(X, y), (X, X), (X, y), (X, X)]
         for a, b in calls if first else calls[::-1]:
             assert g(a, b) == f(a, b)
+
+
+@pytest.mark.parametrize("out", [[1.0, 2.0, 3.0], "abc"])
+def test_what_is_no_array_cannot_be_written(out: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="out"):
+        gs.grad(lambda x: np.sum(x**2))(np.ones(3), out=out)
+
+
+def test_out_of_a_ufunc() -> None:
+    x, buffer = np.array([0.3, 0.4]), np.empty(2)
+    assert gs.derivative(np.sin)(x, out=buffer) is buffer
+    np.testing.assert_allclose(buffer, np.cos(x))
+    assert gs.jit(np.sin)(x, out=buffer) is buffer
+    np.testing.assert_allclose(buffer, np.sin(x))

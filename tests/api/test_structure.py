@@ -236,3 +236,34 @@ def test_attributes_that_a_descriptor_guards() -> None:
     gradient = gs.grad(lambda m: -np.log(m.sigma))
     for _ in range(3):
         assert gradient(Normal()).sigma == -0.5
+
+
+class Compiled:
+    def __init__(self) -> None:
+        self.w = 2.0
+
+    @gs.jit
+    def scaled(self, x: Any) -> Any:
+        return self.w * x
+
+    @gs.grad
+    def slope(self, x: Any) -> Any:
+        return self.w**2 * x
+
+    @gs.vmap
+    def rows(self: Any, x: Any) -> Any:
+        return self * x
+
+    def both(self, x: Any) -> Any:
+        return self.scaled(x) * self.slope(x).w
+
+
+def test_methods_that_are_compiled() -> None:
+    m = Compiled()
+    assert m.scaled(3.0) == 6.0 and Compiled.scaled(m, 3.0) == 6.0
+    assert m.slope(3.0).w == 12.0
+    assert m.both(3.0) == 72.0
+    assert gs.grad(lambda x: m.both(x))(3.0) == 48.0
+    assert gs.grad(lambda m: m.both(3.0))(m).w == 4 * 9.0 * 2.0
+    m.w = 3.0
+    assert m.scaled(3.0) == 9.0
