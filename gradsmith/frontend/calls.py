@@ -461,8 +461,9 @@ def _run(
 
 def _check_recursion(stage: Stage, frame: Frame) -> None:
     """Refuse to go on under a run-time condition when the call recurs: the condition must be specialised on."""
-    same = [f for f in stage.frames if f.code is frame.code and f.functions == frame.functions]
-    if len(same) >= _RECURSIONS and stage.depth > same[-1].depth:
+    around = (f for f in reversed(stage.frames) if f.code is frame.code and f.functions == frame.functions)
+    same = list(itertools.islice(around, _RECURSIONS))
+    if len(same) == _RECURSIONS and stage.depth > same[0].depth:
         raise JoinFailure(f"a recursion of {frame.function!r} under a run-time condition")
 
 

@@ -6,6 +6,7 @@ joined after a branch, and carried by a loop. Loops are staged again until the d
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -66,34 +67,45 @@ INTERNAL = (
 class _Branch:
     def __init__(
         self,
+        stage: Stage,
+        wanted: Callable[[Slot], bool],
         block: Block,
         writes: dict[Slot, Any],
         result: Any,
         dead: bool,
-        names: References,
         orders: list[tuple[dict[Any, Any], list[Any]]],
     ):
+        self.stage = stage
+        self.wanted = wanted
         self.block = block
         self.orders = orders  # of the keys of dicts that it writes
         self.writes = writes
         self.result = result
         self.dead = dead
-        self.names = names  # at its end
 
     def get(self, slot: Slot) -> Any:
         return self.writes[slot] if slot in self.writes else slot.get()
+
+    @functools.cached_property
+    def names(self) -> References:
+        """Who refers to what at its end; to be asked before anything is written after the branch."""
+        mark = self.stage.heap.mark()
+        self.stage.heap.apply(self.writes.items())
+        names = References(self.stage, self.wanted, self.result)
+        self.stage.heap.rollback(mark)
+        return names
 
 
 def _stage_branch(stage: Stage, body: Callable[[], Any], birth: int, wanted: Callable[[Slot], bool]) -> _Branch:
     mark = stage.heap.mark()
     with stage.region() as block:
         result, dead = conditional(stage, body)
-    writes, names, orders = stage.heap.written(mark), References(stage, wanted, result), stage.heap.orders(mark)
+    writes, orders = stage.heap.written(mark), stage.heap.orders(mark)
     stage.heap.rollback(mark)
     for slot, value in writes.items():
         if stage.heap.birth(slot.owner) >= birth:  # made in the branch: the other one does not know it
             slot.put(value)
-    return _Branch(block, writes, result, dead, names, orders)
+    return _Branch(stage, wanted, block, writes, result, dead, orders)
 
 
 def errors_of(op: Op) -> list[type[Exception]]:
@@ -186,7 +198,8 @@ def branch(
         joined = [(s, *_join_branches(stage, [b.get(s) for b in branches], s, birth)) for s in slots]
         result, results_found = _join_branches(stage, [b.result for b in branches], None, birth)
         if stage.specialising and any(
-            _doubtful(found, branches) for found in (*(f for _, _, f in joined), results_found)
+            _several(found, branches) or any(cell.ambiguous for cell in _parted(found))
+            for found in (*(f for _, _, f in joined), results_found)
         ):
             raise JoinFailure("an array that may be one of two")
     except JoinFailure:
@@ -206,8 +219,8 @@ def branch(
     for note in notes:
         stage.heap.write(note, AMBIGUOUS)
     outcomes: list[tuple[Slot | None, Desc, list[Any]]] = [*joined, (None, result, results_found)]
-    for place, desc, found in outcomes:
-        doubtful = _doubtful(found, branches)
+    for (place, desc, found), several in zip(outcomes, [_several(f, branches) for _, _, f in outcomes], strict=True):
+        doubtful = [*several, *(cell for cell in _parted(found) if cell.ambiguous)]
         for cell in doubtful:
             if cell.birth < birth:
                 stage.heap.write(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
@@ -299,12 +312,16 @@ def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int
         raise JoinFailure(f"{slot or 'the result'} holds {failure}") from None
 
 
-def _doubtful(found: list[Any], branches: list[_Branch]) -> list[Cell]:
-    """Cells that two objects, one of each branch, refer to and another name as well (or perhaps, since before)."""
+def _parted(found: list[Any]) -> list[Cell]:
+    """Cells that two objects, one of each branch, refer to."""
+    return [] if found[0] is found[1] else [a.cell for x in found for a in arrays_in(x)]
+
+
+def _several(found: list[Any], branches: list[_Branch]) -> list[Cell]:
+    """Cells that two objects, one of each branch, refer to and another name as well."""
     if found[0] is found[1]:
         return []
-    cells = [(a.cell, b.names) for x, b in zip(found, branches, strict=True) for a in arrays_in(x)]
-    return [cell for cell, names in cells if cell.ambiguous or names.several(cell)]
+    return [a.cell for x, b in zip(found, branches, strict=True) for a in arrays_in(x) if b.names.several(a.cell)]
 
 
 def _callers(found: Iterable[Any]) -> bool:

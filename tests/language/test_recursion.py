@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gradsmith as gs
-from gradsmith.frontend import calls
+from gradsmith.frontend import aliases, calls
 from tests.edge_cases.judge import Table, judge, numbers, signed
 
 case = Table()
@@ -170,3 +170,17 @@ def test_recursion_without_end_is_an_error_with_the_users_line(engine: str, monk
     assert gs.grad(on_one_side, engine=engine)(1.0) == 1.0
     with pytest.raises(RecursionError):
         gs.grad(on_one_side, engine=engine)(-1.0)
+
+
+def test_branches_of_numbers_do_not_look_at_every_running_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    variables = aliases.variables
+    monkeypatch.setattr(aliases, "variables", lambda *args: looked.append(1) or variables(*args))
+
+    def deep(x: Any) -> Any:
+        if x < 1.0:
+            return x
+        return deep(x - 1.0) * 1.5
+
+    assert gs.grad(deep, engine="source", backend="python")(60.5) == pytest.approx(1.5**60)
+    assert not looked
