@@ -6,6 +6,7 @@ gradsmith source model.py:loss --wrt w --at "w=np.ones(3), n=5" -o loss_grad.py
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+import gradsmith
 from gradsmith import api
 from gradsmith.errors import GradsmithError
 
@@ -28,9 +30,10 @@ _TRANSFORMS: dict[str, Callable[..., api.Compiled]] = {
     "derivative": api.derivative,
     "jacobian": api.jacobian,
     "hessian": api.hessian,
+    "hvp": api.hvp,
     "jit": api.jit,
 }
-_WITHOUT_WRT = ("derivative", "jit")
+_WITHOUT_WRT = ("derivative", "hvp", "jit")
 
 
 class CommandError(Exception):
@@ -53,13 +56,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GradsmithError as error:
         print("\n".join([f"gradsmith: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 1
+    except Exception as error:  # of the user's function
+        lines = [f"gradsmith: {type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
+        print("\n".join(lines), file=sys.stderr)
+        return 1
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gradsmith", description="Derivatives of ordinary NumPy code.")
+    parser.add_argument("--version", action="version", version=f"gradsmith {gradsmith.__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
-    source = commands.add_parser("source", help="print the derivative of a function as NumPy source")
+    source = commands.add_parser(
+        "source",
+        help="print the derivative of a function as NumPy source",
+        description="Print the derivative of a function as NumPy source, which runs without gradsmith.",
+        epilog='example: gradsmith source model.py:loss --wrt w --at "w=np.ones(3), x=np.ones((5, 3))" -o loss_grad.py',
+    )
     source.add_argument("function", help="module.py:function, or package.module:function; Class.method works too")
     source.add_argument(
         "--at",
@@ -68,9 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     source.add_argument(
         "--wrt",
-        help="arguments to differentiate with respect to: names or positions, separated by commas (default: the first)",
+        action="append",
+        help="arguments to differentiate with respect to: names or positions, separated by commas or each with a --wrt of "
+        "its own (default: the first)",
     )
     source.add_argument("--kind", choices=list(_TRANSFORMS), default="grad", help="what to print (default: grad)")
+    source.add_argument("--mode", choices=["auto", "forward", "reverse"], help="how a Jacobian is computed")
     source.add_argument("-o", "--output", help="write to this file instead")
     return parser
 
@@ -90,8 +106,10 @@ def _without_output(words: Sequence[str]) -> list[str]:
 def derivative_source(options: argparse.Namespace) -> str:
     """The source that the parsed command asks for."""
     module, f = _function(options.function)
-    args, kwargs = _arguments(f, options.at, module)
-    return _compiled(f, options.kind, options.wrt).source(*args, **kwargs)
+    args, kwargs = _arguments(options.at, module)
+    if options.kind != "hvp":  # whose arguments are a point and a vector
+        args, kwargs = _bound(f, args, kwargs, options.at)
+    return _compiled(f, options.kind, options.wrt, options.mode).source(*args, **kwargs)
 
 
 def _function(name: str) -> tuple[ModuleType, Callable[..., Any]]:
@@ -102,7 +120,7 @@ def _function(name: str) -> tuple[ModuleType, Callable[..., Any]]:
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
-            raise CommandError(f"{where} has no {path!r}; it defines {_defined(module)}")
+            raise CommandError(f"{where} has no {path!r}; {_suggestion(path, module)}")
         found = getattr(found, part)
     if not callable(found):
         raise CommandError(f"{path} in {where} is not a function but of type {type(found).__name__}")
@@ -112,6 +130,11 @@ def _function(name: str) -> tuple[ModuleType, Callable[..., Any]]:
 def _defined(module: ModuleType) -> str:
     names = [n for n, x in vars(module).items() if inspect.isfunction(x) and x.__module__ == module.__name__]
     return ", ".join(names) or "no function"
+
+
+def _suggestion(path: str, module: ModuleType) -> str:
+    near = difflib.get_close_matches(path, vars(module), 1)
+    return f"did you mean {near[0]!r}?" if near else f"it defines {_defined(module)}"
 
 
 def _module(where: str) -> ModuleType:
@@ -135,8 +158,8 @@ def _module(where: str) -> ModuleType:
         raise CommandError(f"importing {where}: {type(error).__name__}: {error}") from error
 
 
-def _arguments(f: Callable[..., Any], text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that ``text`` lists, by position where the function's signature allows it."""
+def _arguments(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that ``text`` lists."""
     namespace = {
         **vars(module),
         "np": np,
@@ -148,6 +171,13 @@ def _arguments(f: Callable[..., Any], text: str, module: ModuleType) -> tuple[tu
         args, kwargs = eval(f"_arguments_({text}\n)", namespace)
     except Exception as error:
         raise CommandError(f"--at {text!r}: {type(error).__name__}: {error}") from error
+    return args, kwargs
+
+
+def _bound(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], text: str
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments by position where the function's signature allows it."""
     try:
         bound = inspect.signature(f).bind(*args, **kwargs)
     except (TypeError, ValueError) as error:
@@ -155,12 +185,21 @@ def _arguments(f: Callable[..., Any], text: str, module: ModuleType) -> tuple[tu
     return bound.args, bound.kwargs
 
 
-def _compiled(f: Callable[..., Any], kind: str, wrt: str | None) -> api.Compiled:
-    if kind in _WITHOUT_WRT:
-        if wrt is not None:
-            raise CommandError(f"--kind {kind} takes no --wrt")
-        return _TRANSFORMS[kind](f)
+def _compiled(f: Callable[..., Any], kind: str, wrt: Sequence[str] | None, mode: str | None) -> api.Compiled:
+    more: dict[str, Any] = {}
+    if mode is not None:
+        if kind != "jacobian":
+            raise CommandError(f"--kind {kind} takes no --mode")
+        more["mode"] = mode
     if wrt is None:
-        return _TRANSFORMS[kind](f)
-    names = [int(n) if n.lstrip("-").isdigit() else n for n in map(str.strip, wrt.split(","))]
-    return _TRANSFORMS[kind](f, names[0] if len(names) == 1 else names)
+        return _TRANSFORMS[kind](f, **more)
+    if kind in _WITHOUT_WRT:
+        raise CommandError(f"--kind {kind} takes no --wrt")
+    words = [word.strip() for words in wrt for word in words.split(",")]
+    names = [int(n) if n.lstrip("-").isdigit() else n for n in words]
+    parameters = inspect.signature(f).parameters
+    for name in names:
+        variable = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        if isinstance(name, str) and name not in parameters and not variable:
+            raise CommandError(f"--wrt: no argument named {name!r}; there are {', '.join(parameters)}")
+    return _TRANSFORMS[kind](f, names[0] if len(names) == 1 else names, **more)

@@ -55,7 +55,8 @@ def describe(op: Op, text_of: Callable[[Value], str]) -> str:
     if any(map(_has_adjoint, texts)):
         return "total_bar" if op.name == "add" else "term_bar"
     if op.name == "full" and isinstance(op.args[0], Const):
-        return {0: "zeros", 1: "ones"}.get(op.args[0].data.item(), "filled")
+        data = op.args[0].data
+        return "zeros" if bool(data == 0) else "ones" if bool(data == 1) else "filled"
     if op.name in _JOINED and (name := _joined(op, operands)):
         return name
     if op.name in ELEMENTWISE and op.result.type == I64:

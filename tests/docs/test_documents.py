@@ -28,7 +28,7 @@ def test_block_runs_and_prints_what_it_says(
     text: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A comment after a print that begins with a number, a bracket or a quote is expected output too."""
-    path = tmp_path / "block.py"
+    path = tmp_path / "example.py"
     path.write_text(text, encoding="utf-8")
     runpy.run_path(str(path), run_name="block")
     printed = capsys.readouterr().out

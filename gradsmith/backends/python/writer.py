@@ -27,6 +27,7 @@ from gradsmith.backends.python.names import Names, identifier
 from gradsmith.backends.python.schedule import is_wrapped, schedule
 from gradsmith.backends.python.tidy import tidy
 from gradsmith.ir.describe import describe
+from gradsmith.ir.ops import distinct_places
 from gradsmith.ir.program import Block, Const, Location, Op, Program, Value, copy_block
 from gradsmith.ir.types import I64, ArrayType
 from gradsmith.transforms import inplace
@@ -97,7 +98,8 @@ class Writer:
             self.lines = annotated(self.lines)
         facing = self.interface
         imports = [*(f"import {name}" for name in self.expressions.imports), *(facing.imports if facing else ())]
-        head = ["import numpy as np", *imports]
+        head = ["import numpy as np"] if self._uses_numpy() or not self.shown else []
+        head += imports
         helpers = [HELPERS.get(name) or hosted_source(name) for name in self.expressions.helpers]
         for text in (*helpers, *(facing.helpers if facing else ())):
             head += ["", *text.rstrip().split("\n")]
@@ -106,7 +108,8 @@ class Writer:
         head += [""] if self.constants else []
         head += [f"{name} = {constant(c).text}" for c, name in self.constants.items() if isinstance(c, Const)]
         params = facing.parameters if facing else params
-        head += ["", "", f"def {identifier(self.program.name) or 'f'}({', '.join(params)}):"]
+        head += ["", ""] if head else []
+        head += [f"def {identifier(self.program.name) or 'f'}({', '.join(params)}):"]
         if facing:
             head += docstring(facing.about)
         if self.shown:
@@ -115,6 +118,10 @@ class Writer:
             ), {}
         locations = {len(head) + k + 1: loc for k, (_, loc) in enumerate(self.lines) if loc is not None}
         return "\n".join([*head, *(text for text, _ in self.lines), ""]), locations
+
+    def _uses_numpy(self) -> bool:
+        code = (text for text, _ in self.lines if not text.lstrip().startswith("#"))
+        return bool(self.expressions.helpers or self.constants) or any("np." in text for text in code)
 
     def _line(self, text: str) -> None:
         self.lines.append((_INDENT * self._depth + text, self._loc))
@@ -307,7 +314,7 @@ class Writer:
             self._line(f"{name} = {typed(self.read(x), x.type).text} + {value.at(SUM + 1)}")
             return
         target = self._target(op, f"{value.text} {index}")
-        if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)}:
+        if {"a", "m"} & {e for e in op.attrs["spec"] if isinstance(e, str)} and not distinct_places(op):
             place = f"({index})" if ":" not in index and "," in index else f"np.s_[{index}]" if ":" in index else index
             self._line(f"np.add.at({target}, {place}, {value.text})")
         elif value.strength == UNARY and value.text.startswith("-"):
@@ -337,11 +344,18 @@ class Writer:
         if self.shown:
             condition = self.read(op.args[0])
             self._line(f"if {_negated(condition)}:")
-            self._line(f"{_INDENT}raise ValueError({quoted(f'this source was made for {condition.text}')})")
+            self._line(f"{_INDENT}raise ValueError({quoted(self._made_for(op, condition.text))})")
             return
         self.expressions.imports["gradsmith.errors"] = None
         self._line(f"if {_negated(self.read(op.args[0]))}:")
         self._line(f"{_INDENT}raise gradsmith.errors.GuardFailed")
+
+    def _made_for(self, op: Op, condition: str) -> str:
+        """What the source takes for granted: a condition on variables of the user's, or which way a line goes."""
+        words = _identifiers(condition) - {"len", "min", "max", "not", "and", "or", "shape"}
+        if words <= {p.name for p in self.block.params} | _users_names(self.block) or op.loc is None:
+            return f"this source was made for {condition}"
+        return f"this source was made for arguments with which line {op.loc.line} goes another way"
 
     def _qualified(self, error: type) -> str:
         if getattr(builtins, error.__name__, None) is error:
