@@ -8,12 +8,14 @@ the real errors.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from gradsmith.backends.native.emit import Ix
 from gradsmith.backends.native.lower import Lowering
+from gradsmith.backends.native.shapes import Dim
 from gradsmith.ir.ops import consumed_axes
-from gradsmith.ir.program import Const, Op, Value
+from gradsmith.ir.program import Block, Const, Op, Value
 
 
 @dataclass
@@ -72,25 +74,43 @@ def integer_entries(op: Op) -> list[tuple[int, int, Value]]:
     return out
 
 
-def hoist(lo: Lowering, loop: Op, first: Ix, last: Ix, count: Ix) -> None:
-    """Check, before a ``for`` loop, the affine indices of its body for the loop's first and last index."""
-    if lo.checked:
-        return
-    body = loop.regions[0]
+def defined_inside(body: Block) -> set[Value]:
+    """The values that a loop's body defines."""
     inside = set(body.params)
     for op in body.walk():
         inside.update(op.results)
         for region in op.regions:
             inside.update(region.params)
+    return inside
+
+
+def affine_entry(
+    lo: Lowering, op: Op, axis: int, arg: Value, variable: Value, inside: set[Value]
+) -> tuple[Dim, Affine] | None:
+    """The length of the axis that an integer entry indexes and its index; None if that is not affine."""
+    n = lo.shapes.of(op.args[0])[axis] if not isinstance(op.args[0], Const) else op.args[0].data.shape[axis]
+    where = affine(arg, variable, inside, lo)
+    return None if where is None or not lo.available(n) else (n, where)
+
+
+def hoist(lo: Lowering, loop: Op, first: Ix, last: Ix, count: Ix, early: Collection[Op] = ()) -> None:
+    """Check, before a ``for`` loop, the affine indices of its body for the loop's first and last index.
+
+    ``early``: reads that run before their place, and so before what their being in range may rest on.
+    """
+    if lo.checked:
+        return
+    body = loop.regions[0]
+    inside = defined_inside(body)
     done: set[tuple[object, ...]] = set()
     for op in body.ops:
-        if op.name not in ("index", "set", "add_at") or op.attrs.get("checked"):
+        if op.name not in ("index", "set", "add_at") or (op.attrs.get("checked") and op not in early):
             continue
         for entry, axis, arg in integer_entries(op):
-            n = lo.shapes.of(op.args[0])[axis] if not isinstance(op.args[0], Const) else op.args[0].data.shape[axis]
-            where = affine(arg, body.params[0], inside, lo)
-            if where is None or not lo.available(n):
+            found = affine_entry(lo, op, axis, arg, body.params[0], inside)
+            if found is None:
                 continue
+            n, where = found
             lo.proven.add((op, entry))
             key = (n, where.coefficient, tuple(where.terms), where.constant)
             if key not in done:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from gradsmith.backends.native import bounds
+from gradsmith.backends.native import bounds, fission
 from gradsmith.backends.native.emit import Ix, Phi, Scope, reg_type
 from gradsmith.backends.native.lower import Array, Lowered, Lowering, Root, Sequence_, SequenceRoot
 from gradsmith.backends.native.shapes import Sym
@@ -191,14 +192,15 @@ def _for(lo: Lowering, op: Op) -> bool:
     first, count, stride = _iterations(lo, start, stop, step)
     last = em.add(first, em.mul(em.sub(count, 1), stride))
     with lo.scoped():
-        bounds.hoist(lo, op, first, last, count)
-        loop = _Loop(lo, op, op.args[3:], body, body.params[1:])
+        leaf = not any(inner.name in ("for", "while") for inner in body.walk()) and not lo.shapes.varying[op]
         lo.reassociated |= _accumulations(op)
+        ahead = fission.plan(lo, op, lo.reassociated) if leaf else None
+        bounds.hoist(lo, op, first, last, count, ahead.ahead if ahead else ())
+        loop = _Loop(lo, op, op.args[3:], body, body.params[1:])
         if op.attrs.get("reverse"):
             first, stride = last, em.sub(0, stride)
-        leaf = not any(inner.name in ("for", "while") for inner in body.walk())
-        if leaf and not lo.shapes.varying[op]:
-            _leaf_loop(lo, loop, first, stride, count)
+        if leaf:
+            _leaf_loop(lo, loop, first, stride, count, ahead)
         else:
             _polling_loop(lo, loop, first, stride, count)
     _restore_varying(lo, loop)
@@ -229,9 +231,10 @@ def _polling_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -
     em.place(done)
 
 
-def _leaf_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -> None:
+def _leaf_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix, ahead: fission.Fission | None) -> None:
     """A loop without loops inside: it runs in chunks, to be vectorisable, and looks for Ctrl-C between them."""
     em = lo.em
+    variable = loop.body.params[0]
     outer, head, inside, chunk_end, look, done = map(
         em.new_label, ["chunk", "for", "body", "endchunk", "look", "endfor"]
     )
@@ -241,26 +244,47 @@ def _leaf_loop(lo: Lowering, loop: _Loop, first: Ix, stride: Ix, count: Ix) -> N
     base = em.phi("i64")
     base.add(0, before)
     chunks = loop.joined(loop.inits, before)
-    limit = em.min(em.add(base.name, CHUNK), count)
+    limit = em.min(em.add(base.name, fission.TILE if ahead else CHUNK), count)
+    if ahead:
+        fission.run_ahead(lo, ahead, variable, first, stride, base.name, limit)
+    entered = em.label
     em.br(head)
     em.place(head)
     counter = em.phi("i64")
-    counter.add(base.name, outer)
-    loop.joins = loop.joined([join.value for join in chunks], outer)
+    counter.add(base.name, entered)
+    loop.joins = loop.joined([join.value for join in chunks], entered)
     em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {limit}"), inside, chunk_end)
     em.place(inside)
-    lo.env[loop.body.params[0]] = str(em.add(first, em.mul(counter.name, stride)))
+    lo.env[variable] = str(em.add(first, em.mul(counter.name, stride)))
+    if ahead:
+        take = partial(fission.take, lo, ahead, em.sub(counter.name, base.name))
+        lo.ahead.update(dict.fromkeys(ahead.moved, take))
     loop.run_body()
     counter.add(em.ins(f"add nuw nsw i64 {counter.name}, 1"), em.label)
     em.br(head)
     em.place(chunk_end)
     em.cond_br(em.ins(f"icmp slt i64 {counter.name}, {count}"), look, done)
     em.place(look)
-    _look_for_signals(lo)
+    if ahead:
+        _after_many_tiles(lo, counter.name)
+    else:
+        _look_for_signals(lo)
     base.add(counter.name, em.label)
     for chunk, join in zip(chunks, loop.joins, strict=True):
         chunk.add(join.value, em.label)
     em.br(outer)
+    em.place(done)
+
+
+def _after_many_tiles(lo: Lowering, counter: str) -> None:
+    """Look for signals once in POLL_MASK + 1 iterations, of which a tile is a part."""
+    em = lo.em
+    due = em.ins(f"icmp eq i64 {em.ins(f'and i64 {counter}, {POLL_MASK}')}, 0")
+    look, done = em.new_label("poll"), em.new_label("polled")
+    em.cond_br(due, look, done)
+    em.place(look)
+    _look_for_signals(lo)
+    em.br(done)
     em.place(done)
 
 

@@ -59,6 +59,11 @@ class Functions:
         """Whether an operation calls the C library."""
         return operation in C_FUNCTIONS or operation in ("expit", "logaddexp")
 
+    def vectorised(self, operation: str, single: bool) -> bool:
+        """Whether an operation calls the C library, in a version for several lanes where loops are vectorised."""
+        name, arity = C_FUNCTIONS.get({"expit": "exp", "logaddexp": "exp"}.get(operation, operation), ("", 0))
+        return bool(name and vector_variants(name + ("f" if single else ""), arity, single))
+
     def call(self, name: str, type: str, args: list[str]) -> str:
         """The text of a call of the C function ``name`` (double version) on scalars of ``type`` (double or float)."""
         single = type == "float"

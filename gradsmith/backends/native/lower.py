@@ -131,6 +131,10 @@ class Lowering:
         self._failures: list[tuple[str, int, list[str]]] = []
         self.host_sites: list[HostSite] = []
         self.slots = 0
+        self.ahead: dict[
+            Op, Callable[[Op], None]
+        ] = {}  # what ran before its loop (see ``fission.py``), and its stand-in
+        self.buffers = 0  # of values that ran ahead
         self.copies = 0  # places that copy an array because it may not be updated or given away
         self.keep_alive: list[Any] = []
         self.input_scope = Scope()
@@ -496,7 +500,10 @@ class Lowering:
             self.require(em.ins(f"icmp eq i64 {zero}, 0"), "deopt")
 
     def _unit(self, unit: Unit) -> None:
-        self.lower_unit(self, unit)
+        if (emit := self.ahead.get(unit.ops[0])) is not None:
+            emit(unit.ops[0])
+        else:
+            self.lower_unit(self, unit)
         for value in self.plan.dying[self.position]:
             if value in self.owned:
                 self.release(self.owned.pop(value))

@@ -14,6 +14,7 @@ from gradsmith.backends.native.dispatch import lower_unit
 from gradsmith.backends.native.emit import Scope, representable
 from gradsmith.backends.native.engine import compile_module
 from gradsmith.backends.native.fallback import fits, interpreted
+from gradsmith.backends.native.fission import TILE
 from gradsmith.backends.native.hostcalls import python_side
 from gradsmith.backends.native.lower import CHECKED, Array, Lowering, Root, Site, Unsupported
 from gradsmith.errors import add_location
@@ -49,6 +50,7 @@ def lower_program(program: Program, number: int, checked: bool) -> tuple[Lowerin
     params = ["ptr noalias %ctx", *(f"{t} {n}" for t, n in entry.body_parameters(lo)), "ptr noalias %out"]
     body, metadata = lo.em.text(first_metadata=1)
     slots = f"  %slots = alloca [{lo.slots} x i64], align 16\n" if lo.slots else ""
+    slots += f"  %buffers = alloca [{8 * TILE * lo.buffers} x i8], align 64\n" if lo.buffers else ""
     text = f"define internal i64 @body({', '.join(params)}) {{\nstart:\n{slots}{body}\n}}\n"
     return lo, text + '!0 = !{!"branch_weights", i32 1048575, i32 1}\n' + "\n".join(metadata) + "\n"
 
