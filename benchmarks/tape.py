@@ -10,6 +10,7 @@ import gc
 import math
 import sys
 import time
+import tracemalloc
 from statistics import median
 from typing import Any
 
@@ -36,15 +37,26 @@ def network(x: Any) -> Any:
     return sum(v * v for v in values)
 
 
-def allocated(run: Any, x: np.ndarray, calls: int = 2000) -> int:
-    """Memory blocks that are in use after calls, and were not before."""
-    for _ in range(10):
-        run(x)
+REPLAYS = 10_000
+
+
+def allocated(run: Any) -> tuple[int, int]:
+    """What is in use after ``REPLAYS`` calls and was not before: memory blocks, and bytes as tracemalloc counts them."""
+    for _ in range(1000):
+        run()
     gc.collect()
     before = sys.getallocatedblocks()
-    for _ in range(calls):
-        run(x)
-    return abs(sys.getallocatedblocks() - before)
+    for _ in range(REPLAYS):
+        run()
+    blocks = abs(sys.getallocatedblocks() - before)
+    tracemalloc.start()
+    run()
+    traced = tracemalloc.get_traced_memory()[0]
+    for _ in range(REPLAYS):
+        run()
+    grown = tracemalloc.get_traced_memory()[0] - traced
+    tracemalloc.stop()
+    return blocks, grown
 
 
 def main() -> int:
@@ -77,11 +89,17 @@ def main() -> int:
     print(f"{tape}; recorded in {recorded - start:.2f} s, value and gradient compiled in {compiled - recorded:.2f} s")
     for name, times in samples.items():
         print(f"{name:15} {median(times) * 1e6:9.2f} µs")
-    growth = {name: allocated(run, x) for name, run in (("value", tape.value), ("gradient", tape.gradient))}
+    out = np.empty(WIDTH)
+    growth = {
+        "value": allocated(lambda: tape.value(x)),
+        "gradient": allocated(lambda: tape.gradient(x)),
+        "gradient, out=": allocated(lambda: tape.gradient(x, out=out)),
+    }
     cost = ratio(samples["tape.gradient"], samples["tape.value"])
     print(f"gradient / primal: {cost:.2f} (limit {LIMIT})")
-    print(f"blocks left by 2000 replays: value {growth['value']}, gradient {growth['gradient']}")
-    return int(cost > LIMIT or max(growth.values()) > 20)
+    for name, (blocks, grown) in growth.items():
+        print(f"left by {REPLAYS} replays of {name}: {blocks} blocks, {grown} bytes")
+    return int(cost > LIMIT or any(blocks > 100 or grown > 1000 for blocks, grown in growth.values()))
 
 
 if __name__ == "__main__":

@@ -630,7 +630,10 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
             except _GONE:
                 return NotImplemented
         if out is not None:
-            return NotImplemented if s.not_fitting else s.into(out, found)
+            try:
+                return s.into(out, found)
+            except s.not_fitting:
+                return NotImplemented
         result = run(*found)
         return result if direct or result is NotImplemented else build(result)
 

@@ -82,7 +82,7 @@ class Tape:
 
     def value(self, *args: Any, out: Any = None) -> Any:
         """What the function returns; written into the arrays of ``out`` if given."""
-        return _delivered(self._derived("value", None)(*args), out)
+        return self._replay(self._derived("value", None), args, out)
 
     def gradient(self, *args: Any, argnums: ArgNums = None, out: Any = None) -> Any:
         """The gradient of the function, which returns a real number.
@@ -94,15 +94,18 @@ class Tape:
         Returns:
             A gradient in the structure of the argument for a function of one argument, or a single ``argnums``; else a tuple.
         """
-        return _delivered(self._derived("gradient", argnums)(*args), out)
+        return self._replay(self._derived("gradient", argnums), args, out)
 
     def jacobian(self, *args: Any, argnums: ArgNums = None, out: Any = None) -> Any:
         """The Jacobian, of shape result.shape + argument.shape; arguments as for :meth:`gradient`."""
-        return _delivered(self._derived("jacobian", argnums)(*args), out)
+        return self._replay(self._derived("jacobian", argnums), args, out)
 
     def hessian(self, *args: Any, argnums: ArgNums = None, out: Any = None) -> Any:
         """The Hessian, of shape argument.shape + argument.shape; arguments as for :meth:`gradient`."""
-        return _delivered(self._derived("hessian", argnums)(*args), out)
+        return self._replay(self._derived("hessian", argnums), args, out)
+
+    def _replay(self, derived: api.Compiled, args: tuple[Any, ...], out: Any) -> Any:
+        return derived(*args) if out is None else derived(*args, out=out)
 
     # ---- derivatives of the recording -------------------------------------------------------------------------------
 
@@ -285,16 +288,3 @@ def _concrete(stage: Stage, x: Any) -> Any:
 
 def _is_inexact(x: Any) -> bool:
     return isinstance(x, float | complex | np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fc")
-
-
-def _delivered(result: Any, out: Any) -> Any:
-    """The result, or ``out`` with the result written into its arrays."""
-    if out is None:
-        return result
-    targets, structure = tree.flatten(out)
-    results: list[Any] = structure.flatten_up_to(result)
-    for target, new in zip(targets, results, strict=True):
-        if not isinstance(target, np.ndarray):
-            raise TypeError(f"out: {type(target).__name__} cannot be written into; give arrays")
-        np.copyto(target, new)
-    return out

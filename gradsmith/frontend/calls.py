@@ -125,7 +125,7 @@ def _goes_through_catalogue(f: Any, args: Sequence[Any], kwargs: dict[str, Any])
 def _implementation(
     stage: Stage, implementation: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Any:
-    if catalogue.find_definition(implementation) is implementation or implementation in catalogue._DEFINITIONS.values():
+    if catalogue.is_definition(implementation):
         return call_source(stage, implementation, args, kwargs)
     loc = stage.builder.loc
     try:

@@ -7,17 +7,15 @@ Arrays that meet recorded values are inputs of the Program, read again at each c
 
 from __future__ import annotations
 
-import collections
+import collections.abc
 import dis
 import functools
-import hashlib
+import io
 import logging
 import random
 import sysconfig
-import time
 import types
-import warnings
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -46,8 +44,16 @@ def of_library(code: types.CodeType) -> bool:
     return code.co_filename.startswith(_library_folders())
 
 
-#: modules whose functions do something at each call
-_ACTING = (logging, warnings, time)
+#: modules whose functions do something at each call, or give something else; None: all of them
+_ACTING: dict[str, set[str] | None] = {
+    **dict.fromkeys(
+        ("logging", "warnings", "_warnings", "time", "secrets", "uuid", "io", "_io", "subprocess", "socket")
+    ),
+    "datetime": {"now", "utcnow", "today"},
+    "sys": {"stdout", "stderr", "stdin"},
+    "os": {"environ", "getenv", "urandom", "system", "write"},
+}
+_ACTING_BUILTINS = {"print", "input", "open"}
 
 
 class Outside:
@@ -56,7 +62,6 @@ class Outside:
     def __init__(self, f: Any):
         self.places: list[tuple[Read, Any]] = []
         self.names: dict[int, str] = {}  # names of the arrays found
-        self.arrays: dict[int, np.ndarray] = {}
         self.scopes: dict[int, dict[str, Any]] = {}  # globals of the functions found
         self.cells: list[types.CellType] = []  # and their closures
         self.compares = False  # whether code asks if two objects are one
@@ -86,14 +91,6 @@ class Outside:
         """The objects in which the function finds others."""
         return [*self.cells, *self._holders]
 
-    def contents(self, met: Container[int]) -> list[tuple[Read, Any]]:
-        """Assumptions that arrays hold what they hold, for those that recorded values did not meet: Python read them alone."""
-        return [
-            (functools.partial(_digest, x), _digest(x))
-            for key, x in self.arrays.items()
-            if key not in met and x.dtype.kind in "biufc"
-        ]
-
     def changed(self) -> bool:
         """Whether anything is different from what it was, or a random number was drawn."""
         try:
@@ -118,7 +115,7 @@ class Outside:
             return
         self._seen[id(x)] = x
         if isinstance(x, np.ndarray):
-            self.names[id(x)], self.arrays[id(x)] = name, x
+            self.names[id(x)] = name
             self._array(x)
         elif isinstance(x, types.FunctionType):
             self._function(x)
@@ -131,7 +128,7 @@ class Outside:
             self._holders.append(x)
         elif isinstance(x, list | tuple | dict | set | frozenset | collections.deque | types.MappingProxyType):
             self._container(x, name)
-        elif isinstance(x, logging.Logger | logging.LoggerAdapter):
+        elif isinstance(x, logging.Logger | logging.LoggerAdapter | io.IOBase | collections.abc.Iterator):
             self.complete = False
         elif isinstance(x, np.random.Generator):
             self._random.append((lambda: repr(x.bit_generator.state), repr(x.bit_generator.state)))
@@ -145,7 +142,7 @@ class Outside:
             self._object(x, name)
 
     def _array(self, x: np.ndarray) -> None:
-        """Python may compute with the elements before anything recorded meets them."""
+        """Python may compute with the elements, whether or not recorded values meet them, too."""
         if x.size > _MAX_ELEMENTS or x.dtype.hasobject:
             self.complete = False
             return
@@ -166,8 +163,9 @@ class Outside:
             return
         self._holders.append(f)
         self.compares = self.compares or _compares(f.__code__)
-        if "print" in _names(f.__code__):
-            self.complete = False  # it prints at each call: Python runs it again
+        names = set(_names(f.__code__))
+        if _acts(f.__code__, f.__globals__, names):
+            self.complete = False  # Python runs it again at each call
         self._place(lambda: f.__code__, f.__code__, f.__name__)
         self._place(lambda: f.__defaults__, f.__defaults__, f.__name__)
         self._place(lambda: f.__kwdefaults__, f.__kwdefaults__, f.__name__)
@@ -180,19 +178,15 @@ class Outside:
                 continue  # not assigned yet: the function assigns it before it reads it, or fails
         scope = f.__globals__
         modules = []
-        for name in _names(f.__code__):
-            if name not in scope:
-                continue
+        for name in names & scope.keys():
             found = scope[name]
-            if any(found is module for module in _ACTING):
-                self.complete = False
             if isinstance(found, types.ModuleType):
                 modules += [found] if not is_library(found.__name__) else []
                 continue
             self._place(lambda name=name: scope[name], found, name)
         for module in modules:
             self.scopes[id(vars(module))] = vars(module)
-            for name in set(_names(f.__code__)) & set(vars(module)):
+            for name in names & set(vars(module)):
                 self._place(lambda m=module, name=name: getattr(m, name), getattr(module, name), name)
 
     def _container(self, x: Any, name: str) -> None:
@@ -248,6 +242,28 @@ def _compares(code: types.CodeType) -> bool:
     return inner or dis.opmap["IS_OP"] in code.co_code[::2]
 
 
+def _acts(code: types.CodeType, scope: dict[str, Any], names: set[str]) -> bool:
+    """Whether the code, as far as its names tell, prints, logs, warns, or asks for the time and the like."""
+    if any(name in _ACTING_BUILTINS and name not in scope for name in names):
+        return True
+    modules = set(_imported(code))
+    for name in names & scope.keys():
+        found = scope[name]
+        module = found.__name__ if isinstance(found, types.ModuleType) else getattr(found, "__module__", None)
+        if isinstance(module, str) and (isinstance(found, types.ModuleType) or callable(found)):
+            modules.add(module)
+    return any(m in _ACTING and (_ACTING[m] is None or names & _ACTING[m]) for m in modules)  # type: ignore[operator]
+
+
+def _imported(code: types.CodeType) -> Iterator[str]:
+    """Modules that the code imports itself."""
+    if dis.opmap["IMPORT_NAME"] in code.co_code[::2]:
+        yield from (i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _imported(const)
+
+
 def _names(code: types.CodeType) -> Iterator[str]:
     yield from code.co_names
     for const in code.co_consts:
@@ -271,10 +287,6 @@ def _same(now: Any, found: Any) -> bool:
     if replacements.same(now, found):
         return True
     return type(now) is type(found) and isinstance(found, (*_VALUES, list)) and bool(now == found)
-
-
-def _digest(x: np.ndarray) -> bytes:
-    return hashlib.blake2b(np.ascontiguousarray(x).data, digest_size=16).digest() if x.size else b""
 
 
 def once() -> Callable[[], bool]:
@@ -339,10 +351,6 @@ class Arrays:
         symbolic = self.stage.capture(copy if again else x, lambda: x, name)
         self.stage.known[symbolic.value] = copy
         return _Met(x, copy, symbolic, self.stage.captures[-1])
-
-    def met(self) -> set[int]:
-        """Ids of the arrays that met recorded values."""
-        return set(self._met)
 
     def is_copy(self, x: Any) -> bool:
         """Whether ``x`` is what is kept here of an array of outside."""

@@ -23,14 +23,15 @@ from gradsmith import tree
 from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
 from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, rules
-from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
+from gradsmith.frontend.recorded import WRITTEN, RecordedArray, RecordedNumber, evaluate
 from gradsmith.frontend.replacements import original, replaced, stand_in_of
 from gradsmith.frontend.stage import NeedConcrete, Stage
 from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh
-from gradsmith.ir.program import Block, Const, Location, Value
+from gradsmith.ir.program import Block, Const, Location, Op, Value
+from gradsmith.ir.types import BOOL, F64, I64, ArrayType
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -64,7 +65,8 @@ class Recorder:
         self.shown = False  # the function made text of a recorded number, which may decide something
         self._objects: list[Any] = []  # recorded objects since the outermost function began
         self._plain_arrays: dict[Value, np.ndarray] = {}
-        self._locations: dict[tuple[types.CodeType, int], Location] = {}
+        self._locations: dict[tuple[types.CodeType, int], Location] = {}  # by line
+        self._lines: dict[tuple[types.CodeType, int], Location] = {}  # by instruction
 
     # ---- running ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +104,11 @@ class Recorder:
 
     def _passed(self, x: Any) -> Any:
         """What the function gets for an argument."""
-        return self.wrap(x) if isinstance(x, Symbolic) else stand_in_of(x) or x
+        if isinstance(x, Symbolic):
+            return self.wrap(x)
+        if rules.find(x) is not None and self.stage.rules.get(x):
+            return x  # its rule is being evaluated, and needs the function itself
+        return stand_in_of(x) or x
 
     def _note_births(self, x: Any) -> None:
         """The containers of a result are new: journals and checkpoints take them apart."""
@@ -188,7 +194,7 @@ class Recorder:
             self.for_one_call = True
             assumptions.append((reading.once(), True))
         else:
-            assumptions += outside.places + outside.contents(self.arrays.met())
+            assumptions += outside.places
 
     # ---- between recorded and front-end values ----------------------------------------------------------------------
 
@@ -299,6 +305,62 @@ class Recorder:
         finally:
             self.live = live
 
+    def quick(self, how: tuple[str, ArrayType, Callable[[float, float], Any]], x: Any, y: Any) -> Any:
+        """An operation on two numbers, of which one at least is recorded; None unless both are floats.
+
+        The same as :meth:`perform` of the operator, which takes many times as long.
+        """
+        a, b = self._float(x), self._float(y)
+        if a is None or b is None or not self._is_current():
+            return None
+        name, type, compute = how
+        known = self.stage.known
+        data_a: Any = a.data if isinstance(a, Const) else known.get(a)
+        data_b: Any = b.data if isinstance(b, Const) else known.get(b)
+        found = None if data_a is None or data_b is None else type.dtype.type(compute(data_a, data_b))
+        return self._emitted(Op(name, (a, b), None, (), (type,), self._location()), found, _is_weak(x) and _is_weak(y))
+
+    def quick_item(self, x: Any, k: int) -> Any:
+        """``x[k]`` of a recorded array with one dimension; None unless the element is known to be there."""
+        array = x._recorded
+        value = array.cell.value
+        if array.views or type(array) is not Array or value.ndim != 1 or not x._scope.open or not self._is_current():
+            return None
+        known = self.stage.known.get(value)
+        if known is None or not -len(known) <= k < len(known):
+            return None
+        number = ArrayType(value.dtype)
+        op = Op("index", (value, Const(k, I64)), {"spec": ("i",)}, (), (number,), self._location())
+        return self._emitted(op, known[k], False)
+
+    def _is_current(self) -> bool:
+        """Whether recorded code is running, in this thread."""
+        return self.live and st.staging() and st.current() is self.stage and not self.stage.catching
+
+    def _emitted(self, op: Op, known: Any, weak: bool) -> Any:
+        """The result of an operation, a number, which is ``known`` for this call if not None."""
+        self.stage.builder.block.ops.append(op)
+        if known is not None:
+            self.stage.known[op.results[0]] = known
+        return self._new(RecordedNumber, Scalar(op.results[0], weak))
+
+    def _float(self, x: Any) -> Value | None:
+        """A float64 number as a Value; None for anything else."""
+        kind = type(x)
+        if kind is RecordedNumber:
+            scope, value = x._scope, x._recorded.value
+            return value if value.type.dtype is F64.dtype and scope.open and scope.recorder is self else None
+        return Const(x, F64) if kind is float or kind is np.float64 else None
+
+    def decide(self, x: Any) -> bool:
+        """``bool(x)`` of a recorded number or array: that of this call, with a guard."""
+        stage, value = self.stage, x._recorded.value
+        known = stage.known.get(value) if value.type == BOOL else None
+        if known is None or not x._scope.open or not self._is_current():
+            return bool(self.perform(lambda stage, x: stage.concrete(arithmetic.truth(x)), x))
+        stage.builder.loc = self._location()
+        return bool(stage.concrete(x._recorded))
+
     def call(self, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A library function, or a method of an array, on recorded arguments."""
         return self.perform(_call, f, tuple(args), kwargs)
@@ -325,7 +387,7 @@ class Recorder:
     def _check_written(self, mark: int) -> None:
         cells = {slot.owner for slot in self.stage.heap.written(mark) if slot.kind == "cell"}
         if self.arrays.written(cells):
-            self.refuse(_WRITTEN)
+            self.refuse(WRITTEN)
 
     def _location(self) -> Location | None:
         """The line of the user's code that is running."""
@@ -334,10 +396,16 @@ class Recorder:
             frame = frame.f_back
         if frame is None:
             return None
+        known = self._lines.get((frame.f_code, frame.f_lasti))
+        if known is not None:
+            return known
         rule = rules.of_code(frame.f_code)
         if rule is not None and not self.stage.rules.get(rule.function):
             self.refuse(f"{rule.function.__qualname__} has a rule, {_UNREACHED}")
-        return self._location_of(frame.f_code, frame.f_lineno)
+        found = self._location_of(frame.f_code, frame.f_lineno)
+        if rule is None:
+            self._lines[frame.f_code, frame.f_lasti] = found
+        return found
 
     def _raised_at(self, error: BaseException) -> Location | None:
         """The innermost line of the user's that the error passed."""
@@ -373,6 +441,7 @@ def _users_recursion() -> Iterator[None]:
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 
 
+@functools.lru_cache(maxsize=1024)
 def _internal(filename: str) -> bool:
     return filename.startswith((_PACKAGE, _NUMPY))
 
@@ -392,10 +461,10 @@ _OUTLIVED = (
 _ELSEWHERE = (
     "a recorded value was used in another thread, or while another function is staged; use it in the function itself"
 )
-_WRITTEN = (
-    "recorded values were written into an array that numpy made outside of the recording; make the array in the function with "
-    "np.zeros, np.empty, np.array or np.copy, or pass it as an argument"
-)
+
+
+def _is_weak(x: Any) -> bool:
+    return x._recorded.weak if type(x) is RecordedNumber else type(x) is float
 
 
 def _is_opaque(x: Any) -> bool:
@@ -456,295 +525,8 @@ def _call(stage: Stage, f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     first = len(stage.builder.block.ops)
     result = calls.call(stage, f, args, kwargs)
     if any(op.name == "host" for op in stage.builder.block.ops[first:]):
-        _evaluate(stage, result)  # so that an error it raises is raised where Python raises it
+        evaluate(stage, result)  # so that an error it raises is raised where Python raises it
     return result
-
-
-def _evaluate(stage: Stage, x: Any) -> None:
-    if isinstance(x, Scalar | Array):
-        try:
-            stage.peek(x.value)
-        except NeedConcrete:
-            return
-    elif isinstance(x, tuple):
-        for part in x:
-            _evaluate(stage, part)
-
-
-# ---- what Python sees -----------------------------------------------------------------------------------------------
-
-
-def _perform(x: Any, rule: Callable[..., Any], *args: Any) -> Any:
-    return x._scope.recorder.perform(rule, x, *args)
-
-
-def _binary(symbol: str, reflected: bool = False) -> Any:
-    def plain(x: Any, y: Any) -> Any:
-        return _perform(x, _OPERATORS[symbol], y) if _operand(x, y) else NotImplemented
-
-    def swapped(x: Any, y: Any) -> Any:
-        return x._scope.recorder.perform(_OPERATORS[symbol], y, x) if _operand(x, y) else NotImplemented
-
-    return swapped if reflected else plain
-
-
-def _operator(symbol: str) -> Callable[..., Any]:
-    return lambda stage, x, y: arithmetic.binary(symbol, x, y)
-
-
-_OPERATORS = {symbol: _operator(symbol) for symbol in arithmetic.BINARY}
-
-
-def _operand(x: Any, y: Any) -> bool:
-    if isinstance(y, _OPERANDS):
-        return True
-    return type(y) in (list, tuple) and type(x) is RecordedArray
-
-
-_OPERANDS = (Recorded, int, float, complex, np.generic, np.ndarray)
-
-
-def _inplace(symbol: str) -> Any:
-    def method(x: Any, y: Any) -> Any:
-        if not _operand(x, y):
-            return NotImplemented
-        _perform(x, update, y)
-        return x
-
-    def update(stage: Stage, x: Any, y: Any) -> None:
-        arithmetic.inplace(symbol, x, y)
-
-    return method
-
-
-def _unary(function: Callable[..., Any]) -> Any:
-    return lambda x: _perform(x, function)
-
-
-def _staged(builtin: Any) -> Any:
-    return lambda x, *args: _perform(x, staged.find(builtin), *args)  # type: ignore[arg-type]
-
-
-def _concrete(stage: Stage, x: Any) -> Any:
-    return stage.concrete(x)
-
-
-def _frozen(stage: Stage, x: Any) -> Any:
-    """The present elements of what does not depend on inputs, or (with a guard) of integers and bools; None for others."""
-    if stage.is_constant(x):
-        return stage.peek(x.value)
-    return stage.concrete(x) if x.dtype.kind in "iub" else None
-
-
-class Text(str):
-    """A recorded number or array as text. A number that is read from it would not depend on the inputs."""
-
-    __slots__ = ()
-
-    def __float__(self) -> float:
-        if (recorder := active()) is not None and recorder.live:
-            recorder.refuse("float() of the text of a recorded number, which loses how it depends on the inputs")
-        return float(str.__str__(self))
-
-    def __int__(self) -> int:
-        return int(str.__str__(self))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return str, (str.__str__(self),)
-
-
-def _shown(stage: Stage, x: Any) -> Any:
-    """What text is made of. Text may decide something: text of an integer is guarded, other text serves one call only."""
-    if x.dtype.kind in "iub":
-        found = stage.concrete(x)
-    else:
-        found = stage.peek(x.value)
-        stage.recorder.shown |= not stage.is_constant(x)  # type: ignore[union-attr]
-    return x.python_type(found) if isinstance(x, Scalar) else np.array(found)
-
-
-class _Common(leftovers.Slots, Recorded):
-    """What recorded numbers and arrays have in common."""
-
-    __slots__ = ()
-
-    @property
-    def __class__(self) -> type:  # what isinstance believes
-        return objects.python_type(self._recorded)
-
-    @__class__.setter
-    def __class__(self, cls: type) -> None:
-        raise TypeError("the class of a recorded value cannot be changed")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _perform(self, objects.getattr_, name)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        out = kwargs.get("out", ())
-        recorder = self._scope.recorder
-        if any(type(o) is np.ndarray for o in out):
-            recorder.refuse(_WRITTEN)
-        result = recorder.call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
-        return out[0] if len(out) == 1 and out[0] is not None else result
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self._scope.recorder.call(function, args, kwargs)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        found = _perform(self, _frozen)
-        if found is None:
-            self._leak("an ndarray of it")
-        array = np.array(found, dtype)
-        array.flags.writeable = False  # what is written to it would be lost
-        return array
-
-    def _leak(self, what: str) -> NoReturn:
-        self._scope.recorder.refuse(
-            f"Python needs {what}, which loses how the number depends on the inputs (float(x), a function of math imported by name, "
-            "an ordinary array that it is written into, or compiled code without a rule): leave float() out, use the function of "
-            "numpy, make arrays with np.zeros or np.array inside the function"
-        )
-
-    def __float__(self) -> float:
-        found = _perform(self, _frozen)
-        return self._leak("a plain float") if found is None else float(found)
-
-    def __complex__(self) -> complex:
-        found = _perform(self, _frozen)
-        return self._leak("a plain complex number") if found is None else complex(found)
-
-    def __int__(self) -> int:
-        return int(_perform(self, lambda stage, x: stage.concrete(staged.find(int)(stage, x))))  # type: ignore[misc]
-
-    def __index__(self) -> int:
-        return int(_perform(self, lambda stage, x: stage.concrete(st.integer(st.index_value(x)))))
-
-    def __bool__(self) -> bool:
-        return bool(_perform(self, lambda stage, x: stage.concrete(arithmetic.truth(x))))
-
-    def __repr__(self) -> str:
-        recorder = self._scope.recorder
-        if not recorder.running or not st.staging() or st.current() is not recorder.stage:
-            return f"<{objects.python_type(self._recorded).__name__} recorded by gradsmith>"  # to a debugger, say
-        return Text(repr(_perform(self, _shown)))
-
-    def __str__(self) -> str:
-        return Text(str(_perform(self, _shown)))
-
-    def __format__(self, spec: str) -> str:
-        return Text(format(_perform(self, _shown), spec))
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        self._leak("to store it (pickle)")
-
-    def __pow__(self, y: Any, modulus: Any = None) -> Any:
-        if not _operand(self, y):
-            return NotImplemented
-        return _perform(self, staged.find(pow), y, modulus)  # type: ignore[arg-type]
-
-    __add__, __radd__ = _binary("+"), _binary("+", True)
-    __sub__, __rsub__ = _binary("-"), _binary("-", True)
-    __truediv__, __rtruediv__ = _binary("/"), _binary("/", True)
-    __floordiv__, __rfloordiv__ = _binary("//"), _binary("//", True)
-    __mod__, __rmod__ = _binary("%"), _binary("%", True)
-    __rpow__ = _binary("**", True)
-    __mul__, __rmul__ = _binary("*"), _binary("*", True)
-    __matmul__, __rmatmul__ = _binary("@"), _binary("@", True)
-    __and__, __rand__ = _binary("&"), _binary("&", True)
-    __or__, __ror__ = _binary("|"), _binary("|", True)
-    __xor__, __rxor__ = _binary("^"), _binary("^", True)
-    __lshift__, __rlshift__ = _binary("<<"), _binary("<<", True)
-    __rshift__, __rrshift__ = _binary(">>"), _binary(">>", True)
-    __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
-    __eq__, __ne__ = _binary("=="), _binary("!=")
-    __neg__ = _unary(lambda stage, x: objects.unary(stage, "-", x))
-    __pos__ = _unary(lambda stage, x: objects.unary(stage, "+", x))
-    __invert__ = _unary(lambda stage, x: objects.unary(stage, "~", x))
-    __abs__ = _staged(abs)
-    __divmod__ = _staged(divmod)
-    __rdivmod__ = lambda x, y: x._scope.recorder.perform(staged.find(divmod), y, x)  # noqa: E731
-    __hash__: Any = None
-
-
-class RecordedNumber(_Common):
-    """A Python number, or a NumPy scalar, on the tape."""
-
-    __slots__ = ()
-
-    __round__ = _staged(round)
-
-    def __hash__(self) -> int:
-        if self._recorded.dtype.kind in "fc":
-            self._leak("its hash (as a key of a dict or an element of a set)")
-        return hash(_perform(self, _concrete))
-
-    def __floor__(self) -> Any:
-        return self._scope.recorder.call(_MATH["floor"], (self,), {})
-
-    def __ceil__(self) -> Any:
-        return self._scope.recorder.call(_MATH["ceil"], (self,), {})
-
-    def __trunc__(self) -> Any:
-        return self._scope.recorder.call(_MATH["trunc"], (self,), {})
-
-    def __copy__(self) -> RecordedNumber:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RecordedNumber:
-        return self
-
-
-class RecordedArray(_Common):
-    """An ndarray on the tape. Views and names of one array share its elements, as in NumPy."""
-
-    __slots__ = ()
-
-    def __getitem__(self, key: Any) -> Any:
-        return _perform(self, _item, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        _perform(self, objects.setitem, key, value)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        _perform(self, objects.setattr_, name, value)
-
-    def __len__(self) -> int:
-        return int(_perform(self, lambda stage, x: stage.concrete(objects.length(stage, x))))
-
-    def __iter__(self) -> Iterator[Any]:
-        # item by item: what the loop writes into the array is seen by its later iterations
-        return (self[k] for k in range(len(self)))
-
-    def __contains__(self, x: Any) -> bool:
-        return bool(_perform(self, lambda stage, own, y: stage.concrete(objects.compare(stage, "in", y, own)), x))
-
-    def __copy__(self) -> Any:
-        return _perform(self, lambda stage, x: fresh(x.value, x.contiguous))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self.__copy__()
-
-    __iadd__, __isub__, __imul__, __itruediv__ = _inplace("+"), _inplace("-"), _inplace("*"), _inplace("/")
-    __ifloordiv__, __imod__, __ipow__, __imatmul__ = _inplace("//"), _inplace("%"), _inplace("**"), _inplace("@")
-    __iand__, __ior__, __ixor__ = _inplace("&"), _inplace("|"), _inplace("^")
-    __ilshift__, __irshift__ = _inplace("<<"), _inplace(">>")
-
-
-def _item(stage: Stage, x: Any, key: Any) -> Any:
-    found = objects.getitem(stage, x, key)
-    _evaluate(stage, found)  # an index out of range is an error here, as in Python
-    return found
-
-
-def _math_functions() -> dict[str, Any]:
-    import math
-
-    return {name: getattr(math, name) for name in ("floor", "ceil", "trunc")}
-
-
-_MATH = _math_functions()
 
 
 _set_recorded, _set_scope = (leftovers.Slots.__dict__[name].__set__ for name in ("_recorded", "_scope"))

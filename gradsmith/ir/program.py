@@ -63,6 +63,9 @@ class Value:
         def __neg__(self) -> Value: ...
 
 
+_FLOAT64 = np.dtype(np.float64)
+
+
 class Const(Value):
     """A constant: a NumPy scalar for ``ndim == 0``, else a read-only ndarray of exactly the type's dtype."""
 
@@ -73,7 +76,9 @@ class Const(Value):
             data = np.asarray(data)
             type = ArrayType(data.dtype, data.ndim)
         super().__init__(type)
-        if type.ndim == 0:
+        if data.__class__ is float and type.dtype is _FLOAT64 and type.ndim == 0:
+            self.data: Any = np.float64(data)
+        elif type.ndim == 0:
             self.data = np.asarray(data).astype(type.dtype)[()]
         else:
             self.data = np.array(data, dtype=type.dtype)

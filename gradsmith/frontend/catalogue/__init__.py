@@ -7,6 +7,7 @@ A *definition* (:func:`defines`) is plain NumPy code that is staged in place of 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Callable
@@ -84,6 +85,16 @@ def find_definition(function: Any) -> Callable[..., Any] | None:
         return None
 
 
+def is_definition(implementation: Any) -> bool:
+    """Whether what :func:`find` or :func:`find_definition` gave is plain NumPy code to stage."""
+    return implementation in _definitions(len(_DEFINITIONS))
+
+
+@functools.lru_cache(maxsize=1)
+def _definitions(number: int) -> frozenset[Any]:
+    return frozenset(_DEFINITIONS.values())
+
+
 #: part of the catalogue → the library it is about (None: always there). A part is loaded once the user's program has
 #: imported its library: importing SciPy takes longer than anything else here
 _PARTS: dict[str, str | None] = {
@@ -96,11 +107,14 @@ _PARTS: dict[str, str | None] = {
     "polynomial_bases": "numpy.polynomial",
 }
 _waiting = dict(_PARTS)
+_imported = 0  # how many modules there were when parts were loaded last
 
 
 def load() -> None:
     """Load the parts whose library is there."""
-    if _waiting:
+    global _imported
+    if _waiting and _imported != len(sys.modules):
+        _imported = len(sys.modules)
         for part in [p for p, library in _waiting.items() if library is None or library in sys.modules]:
             del _waiting[part]
             importlib.import_module(f"{__name__}.{part}")

@@ -171,9 +171,9 @@ def reshape(a: Any, /, shape: Any = ABSENT, order: Any = "C", *, copy: Any = Non
 
 
 def _is_fortran(a: Array, order: str) -> bool:
-    """Whether elements are read in Fortran order. Orders "K" and "A" ask how the array lies in memory."""
-    if order in ("K", "A") and a.ndim > 1 and not a.contiguous:
-        raise UnsupportedCode(f'order "{order}" of an array that may not lie in C order; write "C" or "F"')
+    """Whether elements are read in Fortran order."""
+    if order in ("K", "A") and a.ndim > 1:
+        raise UnsupportedCode(f'order "{order}" depends on how the array lies in memory; write "C" or "F"')
     return order == "F"
 
 
