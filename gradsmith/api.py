@@ -177,6 +177,8 @@ def _names(argnums: ArgNums) -> tuple[list[int | str], bool]:
     """(names or positions of arguments, whether a single one was given)."""
     if isinstance(argnums, int | str):
         return [argnums], True
+    if not isinstance(argnums, list | tuple) or not all(isinstance(n, int | str) for n in argnums):
+        raise TypeError(f"argnums: the position or name of an argument, or a sequence of them, not {argnums!r}")
     return list(argnums), False
 
 
@@ -285,6 +287,8 @@ def grad(
 
     Method: reverse accumulation on a structured program; see A. Griewank and A. Walther, *Evaluating Derivatives*, SIAM 2008.
     """
+    if not callable(f):
+        raise TypeError(f"grad takes a function, not {type(f).__name__}")
     both = value_and_grad(f, argnums, has_aux, wrt=wrt, backend=backend, engine=engine)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -330,6 +334,7 @@ def jacobian(
     mode: str = "auto",
     *,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
     backend: str = "native",
     engine: str = "auto",
 ) -> Compiled:
@@ -342,6 +347,8 @@ def jacobian(
             by the sizes in the first call).
         chunk_size: in forward mode, how many columns are computed at once, sharing one evaluation of ``f``. None: chosen by
             the size of the argument and of ``f``; chunks pay where ``f`` has loops.
+        holomorphic: allow complex results for complex arguments, for which the entries are complex derivatives ∂f/∂z. (A row
+            for a real result and a complex argument is a gradient, as by :func:`grad`.)
 
     Returns:
         A callable giving, for an array result of shape s and an array argument of shape t, an array of shape s + t. Containers
@@ -360,7 +367,9 @@ def jacobian(
     names, single = _names(argnums)
 
     def emit(stage: Stage, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        return jacobians.jacobian(stage, f, derive.Leaves(args, kwargs, names, f), mode, single, chunk_size)
+        return jacobians.jacobian(
+            stage, f, derive.Leaves(args, kwargs, names, f), mode, single, chunk_size, holomorphic
+        )
 
     return Compiled(f, "jacobian", emit, backend, engine, names)
 

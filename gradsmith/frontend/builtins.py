@@ -181,7 +181,7 @@ def _complex(stage: Stage, re: Any = 0.0, im: Any = 0.0) -> Any:
     if not isinstance(re, Symbolic) and not isinstance(im, Symbolic):
         return complex(re, im)
     re, im = _scalar(re, "complex"), _scalar(im, "complex")
-    if im == 0.0 and not isinstance(im, Symbolic):
+    if not isinstance(im, Symbolic) and im == 0.0:
         return arithmetic.python_number(st.as_value(re, np.complex128))
     if dtype_of(re).kind == "c" or dtype_of(im).kind == "c":
         return arithmetic.binary("+", re, arithmetic.binary("*", im, 1j))

@@ -36,6 +36,9 @@ class Leaves:
         self.args = list(args)
         self.kwargs = dict(kwargs)
         self.names = [n if n in kwargs or isinstance(n, int) else _position(f, n) for n in names]
+        self.names = [n % len(args) if isinstance(n, int) and -len(args) <= n < 0 else n for n in self.names]
+        if len(set(self.names)) < len(self.names):
+            raise NotDifferentiable(f"argnums={tuple(names)} names an argument twice")
         self.trees: list[tuple[list[Any], tree.Tree]] = []
         self.chosen: list[tuple[int, int]] = []  # (which argument, which leaf of it)
         for n, name in enumerate(self.names):
@@ -266,7 +269,7 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
         )
     if not is_number(y) and not isinstance(y, Array):
         raise NotDifferentiable(
-            f"{name} returned {say(y)}; grad needs a real number (has_aux=True returns more than one)"
+            f"{name} returned something {say(y)}; grad needs a real number (has_aux=True returns more than one)"
         )
     kind = st.as_value(y).dtype.kind
     if kind == "c":
@@ -275,7 +278,8 @@ def _check_scalar(stage: Stage, f: Any, y: Any) -> None:
             "derivative(f, holomorphic=True), jacobian or vjp"
         )
     if kind != "f":
-        raise NotDifferentiable(f"{name} returned {say(y)}; grad needs a real (float) number")
+        found = say(y) if isinstance(y, Scalar | Array | np.ndarray) else f"a number {say(y)}"
+        raise NotDifferentiable(f"{name} returned {found}; grad needs a real (float) number")
 
 
 # ---- jvp, vjp -------------------------------------------------------------------------------------------------------

@@ -16,7 +16,15 @@ from gradsmith.ir import builder as ir
 from gradsmith.ir.program import Const, Value
 
 
-def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chunk: int | None = None) -> Any:
+def jacobian(
+    stage: Stage,
+    f: Any,
+    chosen: Leaves,
+    mode: str,
+    single: bool,
+    chunk: int | None = None,
+    holomorphic: bool = False,
+) -> Any:
     """For every leaf of the result the structure of the arguments, leaves of shape result.shape + argument.shape."""
     sub = Sub(stage, f, chosen)
     name = getattr(f, "__name__", "the function")
@@ -27,15 +35,32 @@ def jacobian(stage: Stage, f: Any, chosen: Leaves, mode: str, single: bool, chun
             raise NotDifferentiable(f"{name} returned {say(leaf)}, which has no derivative")
     if mode == "auto":
         mode = _choose_mode(stage, sub)
+    _check_complex(sub, holomorphic)
+    if any(map(_is_complex, sub.args)) and not all(map(_is_complex, sub.block.results)):
+        mode = "reverse"  # forward mode would see what changes along the real axis alone
     if any(map(stage.acts, sub.block.ops)):
         mode = "reverse"  # forward mode would print and draw once for each column
     rows = _forward_jacobian(stage, sub, chunk) if mode == "forward" else _reverse_jacobian(stage, sub)[1]
     return _structured(sub, chosen, rows, single)
 
 
+def _is_complex(x: Value) -> bool:
+    return x.dtype.kind == "c"
+
+
+def _check_complex(sub: Sub, holomorphic: bool) -> None:
+    if not holomorphic and any(map(_is_complex, sub.args)) and any(map(_is_complex, sub.block.results)):
+        raise NotDifferentiable(
+            "the Jacobian of a complex function of complex numbers (and the Hessian of a real one) is no complex matrix, "
+            "unless the function is holomorphic: say jacobian(f, holomorphic=True) if it is; else use jvp, vjp or hvp, or "
+            "real and imaginary parts as arguments"
+        )
+
+
 def value_grad_hessian(stage: Stage, both: Any, chosen: Leaves, single: bool) -> tuple[Any, Any, Any]:
     """(value, gradient, Hessian), where ``both`` gives the first two: its results, and a part of its Jacobian."""
     sub = Sub(stage, both, chosen)
+    _check_complex(sub, holomorphic=False)
     if any(map(stage.acts, sub.block.ops)):
         results, rows = _reverse_jacobian(stage, sub)
         value, gradient = sub.rebuilt(results)
@@ -205,12 +230,28 @@ def _reverse_jacobian(stage: Stage, sub: Sub) -> tuple[list[Value], list[list[Va
 
         def rows(ks: Sequence[Value], i: int = i, y: Value = y) -> tuple[list[list[Value | None]], list[Value]]:
             seeds: list[Value | None] = [None] * len(results)
-            seeds[i] = one_hot(y, ks[0], f"{y.name or 'result'}_bar")
-            return [back(seeds)], []
+            seeds[i] = seed = one_hot(y, ks[0])
+            row = back(seeds)
+            if _is_complex(y):
+                seeds[i] = ir.const_like(1j, seed) * seed
+                row = [_complex_entry(*parts) for parts in zip(sub.args, row, back(seeds), strict=True)]
+            return [row], []
 
-        stacked = rows_along(stage, y, sub.args, rows)
+        targets = [ir.cast(a, y.dtype) if _is_complex(y) else a for a in sub.args]
+        stacked = rows_along(stage, y, targets, rows)
         out.append([_moved(s, y, a, first_is_input=False) for s, a in zip(stacked, sub.args, strict=True)])
     return results, out
+
+
+def _complex_entry(arg: Value, along_real: Value | None, along_imaginary: Value | None) -> Value | None:
+    """Derivatives of a complex result from what its real and its imaginary part pull back (of a holomorphic function)."""
+    if along_real is None or along_imaginary is None:
+        return along_real if along_imaginary is None else along_imaginary
+    if _is_complex(arg):
+        return ir.conj(along_real)
+    dtype = np.result_type(arg.dtype, np.complex64)
+    real, imaginary = ir.cast(along_real, dtype), ir.cast(along_imaginary, dtype)
+    return real + ir.const_like(1j, imaginary) * imaginary
 
 
 def _moved(stacked: Value, along: Value, target: Value, first_is_input: bool) -> Value:

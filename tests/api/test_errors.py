@@ -569,3 +569,20 @@ def test_scipy_functions_that_call_back_are_refused_inside(backend: str) -> None
         assert "brentq" in said(error) or HERE in said(error)
     else:
         assert math.isclose(got, 0.25, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("argnums", [(0, 0), (0, -2), (0, "a")])
+def test_argnums_that_name_an_argument_twice(argnums: Any) -> None:
+    with pytest.raises(gs.NotDifferentiable, match="twice"):
+        gs.grad(lambda a, b: a * b, argnums)(1.0, 2.0)
+
+
+@pytest.mark.parametrize("argnums", [None, 1.5, (0, None)])
+def test_argnums_of_other_kinds(argnums: Any) -> None:
+    with pytest.raises(TypeError, match="argnums"):
+        gs.grad(lambda a, b: a * b, argnums)
+
+
+def test_grad_takes_a_function() -> None:
+    with pytest.raises(TypeError, match="grad takes a function, not float"):
+        gs.grad(3.0)  # type: ignore[arg-type]
