@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -636,6 +637,9 @@ _BUILTINS[operator.setitem] = lambda stage, x, key, value: objects.setitem(stage
 _LIST_MUTATORS = frozenset(
     {"append", "extend", "insert", "pop", "remove", "clear", "reverse", "sort", "__setitem__", "__delitem__"}
 )
+_DEQUE_MUTATORS = frozenset(
+    {"append", "appendleft", "extend", "extendleft", "pop", "popleft", "rotate", "clear", "insert", "remove", "reverse"}
+)
 _DICT_MUTATORS = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__", "__delitem__"})
 
 
@@ -646,10 +650,43 @@ def check_change(stage: Stage, owner: Any) -> None:
         raise UnsupportedCode(f"changing a {type(owner).__name__} {where}; use a list or a dict")
 
 
+_ORDERED_ONLY = frozenset({"move_to_end", "popitem", "copy"})
+
+
+def journals(owner: Any, name: str) -> bool:
+    """Whether the method of a container is staged by :func:`container_method`."""
+    if isinstance(owner, collections.deque):
+        return type(owner) is collections.deque and name in _DEQUE_MUTATORS and bool(st.current().heap.birth(owner))
+    if type(owner) in (collections.defaultdict, collections.OrderedDict):
+        return name not in _ORDERED_ONLY
+    return type(owner) in (list, dict, set)
+
+
+def _deque_method(stage: Stage, x: collections.deque[Any], name: str, args: list[Any]) -> Any:
+    if name in ("extend", "extendleft"):
+        args = [objects.iterate(stage, args[0])]
+    elif name == "rotate":
+        args = [stage.concrete(a) for a in args]
+    elif name in ("insert", "__delitem__"):
+        args = [stage.concrete(args[0]), *args[1:]]
+    elif name == "remove":
+        items = list(x)
+        stage.heap.write(
+            Slot("list", x), [y for k, y in enumerate(items) if k != _search(stage, items, "index", args[0])]
+        )
+        return None
+    after = collections.deque(x, x.maxlen)
+    result = getattr(after, name)(*args)
+    stage.heap.write(Slot("list", x), list(after))
+    return result
+
+
 def container_method(stage: Stage, owner: Any, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a list, dict or set: changes are journalled."""
     if isinstance(owner, list):
         return _list_method(stage, owner, name, list(args), kwargs)
+    if isinstance(owner, collections.deque):
+        return _deque_method(stage, owner, name, list(args))
     if isinstance(owner, dict):
         return _dict_method(stage, owner, name, list(args), kwargs)
     args = [st.static(a) for a in args]

@@ -24,6 +24,7 @@ from gradsmith.frontend import (
     managers,
     objects,
     outside,
+    overrides,
     randomness,
     records,
     rules,
@@ -68,14 +69,16 @@ def call_without_rule(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[st
     builtin = staged_builtins.find(f)
     if builtin is not None:
         return builtin(stage, *args, **kwargs)
+    if (override := overrides.find(f, args, kwargs)) is not None:
+        return override(stage)
     if isinstance(f, types.MethodType | types.BuiltinMethodType) and (
         acting := effects.bound(f) or randomness.bound(f)
     ):
         return acting(stage, *args, **kwargs)
     if (
         isinstance(f, types.BuiltinMethodType)
-        and isinstance(f.__self__, list | dict | set)
-        and type(f.__self__) in (list, dict, set)
+        and isinstance(f.__self__, list | dict | set | collections.deque)
+        and staged_builtins.journals(f.__self__, f.__name__)
     ):
         return staged_builtins.container_method(stage, f.__self__, f.__name__, args, kwargs)
     if isinstance(f, types.BuiltinMethodType) and isinstance(f.__self__, str) and f.__name__ == "format":

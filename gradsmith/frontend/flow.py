@@ -307,7 +307,7 @@ def _join_branches(stage: Stage, found: list[Any], slot: Slot | None, birth: int
     if parts_ways(stage, found[0], found[1], birth, contents):
         raise JoinFailure(f"{slot or 'the result'} holds one of two lists or dicts that can be reached otherwise")
     try:
-        return join(found[0], found[1], slot is not None and slot.kind == "list"), found
+        return join(found[0], found[1], slot is not None and slot.grows), found
     except JoinFailure as failure:
         raise JoinFailure(f"{slot or 'the result'} holds {failure}") from None
 
@@ -589,7 +589,7 @@ class Loop:
             if entry is end or not self.wanted(slot):
                 continue
             try:
-                self.descs[slot] = join(entry, end, growing=slot.kind == "list")
+                self.descs[slot] = join(entry, end, growing=slot.grows)
             except JoinFailure as failure:
                 raise JoinFailure(f"{slot} holds {failure}") from None
             if slot.kind != "cell":
@@ -606,7 +606,7 @@ class Loop:
             if end is head and not isinstance(end, list | dict):
                 continue
             try:
-                joined = unchanged(join(self.contents[slot], end, growing=slot.kind == "list"), desc)
+                joined = unchanged(join(self.contents[slot], end, growing=slot.grows), desc)
             except JoinFailure as failure:
                 raise JoinFailure(f"{slot} holds {failure}") from None
             if joined.signature() != desc.signature():

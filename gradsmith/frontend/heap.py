@@ -27,7 +27,8 @@ _SLOT = types.MemberDescriptorType | types.GetSetDescriptorType
 
 
 class Slot:
-    """One place on the heap: kind "key" (an item of a dict), "attr", "cell" (an array's contents) or "list" (all items)."""
+    """One place on the heap: kind "key" (an item of a dict), "attr", "cell" (an array's contents) or "list" (all
+    items of a list or deque)."""
 
     __slots__ = ("kind", "owner", "key")
 
@@ -84,8 +85,16 @@ class Slot:
                 object.__setattr__(self.owner, self.key, value)
         elif self.kind == "cell":
             self.owner.value = value
-        else:
+        elif isinstance(self.owner, list):
             self.owner[:] = value
+        else:
+            self.owner.clear()
+            self.owner.extend(value)
+
+    @property
+    def grows(self) -> bool:
+        """Whether it may hold the items of a list that grows in a loop of the Program."""
+        return self.kind == "list" and isinstance(self.owner, list)
 
     def __repr__(self) -> str:
         if self.kind == "key" and isinstance(self.key, str):

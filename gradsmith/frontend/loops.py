@@ -287,18 +287,14 @@ def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, 
         t = test()
         if isinstance(t, Scalar):
             if reason is None:
-                return _loop_from(frame, point, test, body, facts)
+                return _loop_or_unroll(frame, point, test, body, facts)
             if not stage.peekable(t.value):
                 raise reason
             t = bool(stage.concrete(t))
         if not t:
             return FALL
         if count == 8 and reason is None:
-            try:
-                return _loop_from(frame, point, test, body, facts)
-            except (JoinFailure, NeedConcrete) as failure:
-                stage.restore(point)
-                return _run_while(frame, test, body, facts, failure)
+            return _loop_or_unroll(frame, point, test, body, facts)
         body()
         jump = _current_jump(frame)
         if isinstance(jump, Scalar):
@@ -308,7 +304,7 @@ def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, 
                 jump = stage.concrete(jump)
                 stage.heap.write(slot, jump)
             else:
-                return _loop_from(frame, point, test, body, facts)
+                return _loop_or_unroll(frame, point, test, body, facts)
         if jump == CONTINUE:
             stage.heap.write(slot, FALL)
         elif jump in (BREAK, RETURNED):
@@ -318,7 +314,11 @@ def _run_while(frame: Frame, test: Any, body: Callable[[], None], facts: Facts, 
     raise UnsupportedCode(f"a while loop that would have to be unrolled more than {MAX_UNROLL} times")
 
 
-def _loop_from(frame: Frame, point: tuple[int, int], test: Any, body: Callable[[], None], facts: Facts) -> Any:
-    """Start over as a loop of the Program: the loop turned out to depend on run-time values."""
+def _loop_or_unroll(frame: Frame, point: tuple[int, int], test: Any, body: Callable[[], None], facts: Facts) -> Any:
+    """Start over as a loop of the Program: the loop turned out to be long, or to depend on run-time values."""
     frame.stage.restore(point)
-    return _loop(frame, facts, body=lambda i: body(), test=test)
+    try:
+        return _loop(frame, facts, body=lambda i: body(), test=test)
+    except (JoinFailure, NeedConcrete) as failure:
+        frame.stage.restore(point)
+        return _run_while(frame, test, body, facts, failure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import inspect
@@ -604,6 +605,8 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
     if isinstance(key, slice):
         key = slice(*map(stage.concrete, (key.start, key.stop, key.step)))
     key = st.static(key) if not isinstance(key, slice) else key
+    if isinstance(x, dict) and type(x) is not dict and key not in x:
+        return _missing_item(stage, x, key)
     value = x[key]
     if type(value) is Maybe:
         stage.check(value.defined, KeyError, repr(key))
@@ -611,6 +614,20 @@ def getitem(stage: Stage, x: Any, key: Any) -> Any:
     if isinstance(x, list) and isinstance(key, slice):
         return stage.heap.born(value)
     return value if isinstance(x, list | tuple | dict | str) else lift_item(stage, x, key, value)
+
+
+def _missing_item(stage: Stage, x: dict[Any, Any], key: Any) -> Any:
+    """``x[key]`` of a dict of a derived class without that key."""
+    method = special_method(x, "__missing__")
+    if isinstance(method, FUNCTIONS):
+        return call_method(stage, method, [x, key])
+    if not isinstance(x, collections.defaultdict) or x.default_factory is None:
+        return x[key]
+    from gradsmith.frontend.calls import call
+
+    value = call(stage, x.default_factory, [], {})
+    stage.heap.write(Slot("key", x, key), value)
+    return value
 
 
 def _table_lookup(stage: Stage, x: Sequence[Any], key: Scalar) -> Any:
@@ -641,36 +658,36 @@ def setitem(stage: Stage, x: Any, key: Any, value: Any) -> None:
     if isinstance(x, Array | np.ndarray):
         indexing.setitem(x if isinstance(x, Array) else stage.wrap(x), key, value)
         return
-    if isinstance(x, list):
+    if isinstance(x, Scalar):
+        raise TypeError(f"{type_name(x)!r} object does not support item assignment")
+    method = special_method(x, "__setitem__")
+    if isinstance(method, FUNCTIONS):
+        call_method(stage, method, [x, key, value])
+    elif isinstance(x, list | collections.deque):
         if is_grown(x):
             raise NotSpecialised("assigning an item of a list that grew in a loop; use an array")
         key = key if isinstance(key, slice) else stage.concrete(key)
         items = list(x)
         items[key] = iterate(stage, value) if isinstance(key, slice) else value
         stage.heap.write(Slot("list", x), items)
-        return
-    if type(x) is dict:
+    elif isinstance(x, dict):
         stage.heap.write(Slot("key", x, st.static(key)), value)
-        return
-    if isinstance(x, Scalar):
-        raise TypeError(f"{type_name(x)!r} object does not support item assignment")
-    from gradsmith.frontend.calls import call
-
-    method = special_method(x, "__setitem__")
-    if isinstance(method, FUNCTIONS):
-        call(stage, method, [x, key, value], {})
-        return
-    raise UnsupportedCode(f"assigning an item of a {type(x).__name__}")
+    else:
+        raise UnsupportedCode(f"assigning an item of a {type(x).__name__}")
 
 
 def delitem(stage: Stage, x: Any, key: Any) -> None:
     """``del x[key]``."""
+    method = special_method(x, "__delitem__")
+    if isinstance(method, FUNCTIONS):
+        call_method(stage, method, [x, key])
+        return
     key = st.static(key)
-    if isinstance(x, list) and not is_grown(x):
+    if isinstance(x, list | collections.deque) and not is_grown(x):
         items = list(x)
         del items[key]
         stage.heap.write(Slot("list", x), items)
-    elif type(x) is dict:
+    elif isinstance(x, dict):
         if key not in x:
             raise KeyError(key)
         stage.heap.write(Slot("key", x, key), MISSING)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import ChainMap
+from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -497,8 +497,8 @@ def as_value(x: Any, dtype: Any = None) -> Value:
         value = x.value
     elif isinstance(x, Value):
         value = x
-    elif isinstance(x, list | tuple):
-        value = _stack(x)
+    elif isinstance(x, list | tuple | deque):
+        value = _stack(list(x) if isinstance(x, deque) else x)
     elif isinstance(x, np.ndarray):
         value = current().wrap(x).value
     elif isinstance(x, int | float | complex | np.generic):

@@ -7,6 +7,7 @@ one Array, or two Arrays with one Cell; a write goes to the Cell and is seen thr
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import itertools
@@ -301,7 +302,7 @@ _ATOMS = (int, float, complex, str, bytes, np.generic, np.ndarray, np.dtype, typ
 def _children(x: Any) -> list[Any]:
     if isinstance(x, dict):
         return [*x.keys(), *x.values()]
-    if isinstance(x, list | tuple | set | frozenset):
+    if isinstance(x, list | tuple | set | frozenset | collections.deque):
         return list(x)
     if isinstance(x, slice):
         return [x.start, x.stop, x.step]
