@@ -13,7 +13,8 @@ from gradsmith.frontend.derive import Leaves, Sub, is_inexact, say
 from gradsmith.frontend.stage import NeedConcrete, Stage
 from gradsmith.frontend.values import Array, Scalar, fresh, is_weak
 from gradsmith.ir import builder as ir
-from gradsmith.ir.program import Const, Value
+from gradsmith.ir.program import Const, Op, Value
+from gradsmith.transforms.activity import Activity
 
 
 def jacobian(
@@ -173,13 +174,13 @@ def rows_along(
 
 
 #: so many directions share one evaluation of the function in forward mode, which makes so many operations at most
-_LARGEST_CHUNK, _CHUNK_OPERATIONS = 8, 1500
+_LARGEST_CHUNK, _CHUNK_OPERATIONS = 12, 1500
 
 
 def chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
-    """How many columns to compute at once: one unless there are loops, which are run again for every chunk."""
+    """How many columns to compute at once: one unless there are loops whose values are computed again for every chunk."""
     ops = list(sub.block.walk())
-    if stage.readable or not any(op.name in ("for", "while") for op in ops):
+    if stage.readable or not any(op.name in ("for", "while") for op in ops) or _is_linear(sub, ops):
         return 1
     largest = max(1, min(_LARGEST_CHUNK, _CHUNK_OPERATIONS // len(ops)))
     try:
@@ -187,6 +188,24 @@ def chunk_size(stage: Stage, sub: Sub, arg: Value) -> int:
     except NeedConcrete:
         return largest
     return -(-size // -(-size // largest))
+
+
+_LINEAR = frozenset(
+    "add sub neg cast where real imag conj complex sum cumsum full dim reshape transpose broadcast_to unbroadcast index set "
+    "add_at concatenate for if".split()
+)
+
+
+def _is_linear(sub: Sub, ops: Sequence[Op]) -> bool:
+    """Whether the columns need no values of the function, so that there is nothing to share."""
+    varied = Activity(sub.block.ops).varied(sub.block.params)
+
+    def linear(op: Op) -> bool:
+        count = sum(a in varied for a in op.args)
+        products = op.name in ("mul", "matmul") or (op.name == "div" and op.args[1] not in varied)
+        return count == 0 or op.name in _LINEAR or (count == 1 and products)
+
+    return all(map(linear, ops))
 
 
 def forward_rows(sub: Sub, j: int, results: Sequence[Value], chunk: int) -> list[Value]:

@@ -93,6 +93,20 @@ def test_hessians_use_chunks() -> None:
     np.testing.assert_allclose(gs.hessian(energy)(x), expected, rtol=1e-5, atol=1e-7)
 
 
+def test_columns_share_values_only() -> None:
+    def diffusion(u: np.ndarray) -> np.ndarray:
+        u = u.copy()
+        for _ in range(4):
+            u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        return u
+
+    def program(f: Any, chunk: int | None) -> str:
+        return gs.jacobian(f, mode="forward", chunk_size=chunk).program(np.linspace(0.1, 0.9, 5))
+
+    assert program(diffusion, None) == program(diffusion, 1)
+    assert program(recurrence, None) == program(recurrence, 5) != program(recurrence, 1)
+
+
 @pytest.mark.parametrize("chunk", [0, -1, 2.0, True])
 def test_errors(chunk: Any) -> None:
     with pytest.raises(ValueError, match="chunk_size must be a positive integer"):
