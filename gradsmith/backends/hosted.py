@@ -7,6 +7,13 @@ from typing import Any
 
 import numpy as np
 
+SUCCEEDED = f"{__name__}.succeeded"
+
+
+def succeeded(result: Any) -> Any:
+    """True: what made the result did not raise."""
+    return np.True_
+
 
 def exponent(x: Any) -> Any:
     """The binary exponent of ``numpy.frexp``."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradsmith.backends import host
+from gradsmith.backends import host, hosted
 from gradsmith.errors import CaughtError, UnsupportedCode
 from gradsmith.frontend.values import Scalar
 from gradsmith.ir import builder as ir
@@ -149,14 +149,9 @@ def _try_host(stage: Stage, op: Op, catch: Catch) -> None:
             raise error from None
     stage.caught |= {np.linalg.LinAlgError, ValueError}
     outer, stage.catching = stage.catching, []
-    ran = stage.builder.emit("host", [op.results[0]], fn=succeeded, kwargs={}, types=(BOOL,))
+    ran = stage.builder.emit("host", [op.results[0]], fn=hosted.SUCCEEDED, kwargs={}, types=(BOOL,))
     stage.builder.emit("guard", [ran])
     stage.catching = outer
-
-
-def succeeded(result: Any) -> np.bool_:
-    """True: what made the result did not raise."""
-    return np.True_
 
 
 class _Fails:

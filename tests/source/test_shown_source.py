@@ -168,3 +168,33 @@ def test_code_nested_too_deeply_for_python_still_runs() -> None:
         b.block.results = [nested(x, 110)]
     run = python.compile(Program("f", b.block, [Input("py")], [Output("py")]))
     assert run(1.0) == pytest.approx(1.01**110)
+
+
+def test_numbers_of_python_may_be_passed() -> None:
+    """Shown source is called with plain floats, which have neither axes nor methods."""
+
+    def mixed(t: float, n: int) -> Any:
+        joined = np.concatenate([[t], np.ones(2) * t, [t * 2.0]])
+        spread = np.reshape(t, (1, 1)) + np.array(t * n)[None]
+        return np.sum(joined**2) + np.sum(spread) * int(t)
+
+    derivative = gs.grad(mixed)
+    namespace: dict[str, Any] = {}
+    exec(derivative.source(1.5, 3), namespace)
+    for args in ((1.5, 3), (-2.25, 2)):
+        assert namespace["grad_mixed"](*args) == pytest.approx(derivative(*args))
+
+
+def test_a_handled_error_leaves_no_trace_of_gradsmith() -> None:
+    def solved(a: np.ndarray) -> Any:
+        try:
+            return np.sum(np.linalg.cholesky(a))
+        except np.linalg.LinAlgError:
+            return np.sum(a)
+
+    derivative, a = gs.grad(solved), np.array([[2.0, 0.5], [0.5, 1.0]])
+    text = derivative.source(a)
+    namespace: dict[str, Any] = {}
+    exec(text, namespace)
+    np.testing.assert_allclose(namespace["grad_solved"](a), derivative(a))
+    assert "gradsmith" not in text and "succeeded" not in text

@@ -258,6 +258,8 @@ class Expressions:
         return Expr(f"{x.at(SUM)} + 1j * {y.at(POWER)}", SUM, x.weak and y.weak)
 
     def _elementwise_real(self, op: Op) -> Expr:
+        if self.shown and not op.args[0].ndim:
+            return call(f"np.{op.name}", self.argument(op.args[0]))
         return Expr(f"{self.atom(op.args[0])}.{op.name}")
 
     _elementwise_imag = _elementwise_real
@@ -273,7 +275,10 @@ class Expressions:
             real = Expr(f"{self.atom(x)}.real")
             same = result.ndim == 0 and result.dtype == real_dtype(x.dtype)
             return real if same else _convert(real, result, lossy=result.dtype.kind != "f")
-        return _convert(self.read(x), result, lossy=x.dtype.kind in "iuf" and result.dtype.kind in "iu", origin=x.type)
+        lossy = x.dtype.kind in "iuf" and result.dtype.kind in "iu"
+        if lossy and self.shown and not x.ndim:  # perhaps a Python number
+            return Expr(f"np.asarray({self.argument(x)}).astype({dtype_name(result.dtype)})[()]")
+        return _convert(self.read(x), result, lossy, origin=x.type)
 
     # shapes
 
@@ -302,6 +307,8 @@ class Expressions:
 
     def _reshape(self, op: Op) -> Expr:
         x, *dims = op.args
+        if self.shown and not x.ndim and dims:
+            return call("np.reshape", self._typed_argument(x), f"({', '.join(map(self.argument, dims))},)")
         shaped = call(f"{self.atom(x)}.reshape", ", ".join(map(self.argument, dims)) or "()")
         return shaped if dims else Expr(f"{shaped.text}[()]")
 
@@ -354,6 +361,10 @@ class Expressions:
         x = op.args[0]
         if not x.ndim and not op.attrs["spec"]:
             return self.read(x)
+        if self.shown and not x.ndim:  # perhaps a Python number
+            if len(op.attrs["spec"]) == 1:
+                return call("np.array", f"[{self._typed_argument(x)}]")
+            return call("np.reshape", self._typed_argument(x), repr((1,) * len(op.attrs["spec"])))
         return Expr(f"{self.atom(x)}[{self.subscript(op)}]")
 
     # reductions, products

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gradsmith.backends.hosted import SUCCEEDED
 from gradsmith.ir.ops import ELEMENTWISE, infer
 from gradsmith.ir.program import Block, Const, Op, Value, copy_op
 from gradsmith.ir.types import F64, I64
@@ -86,6 +87,8 @@ class _Round:
                 self.run(region)
             rule = _RULES.get(op.name)
             outcome = rule(self, op) if rule else None
+            if op.name == "guard" and isinstance(op.args[0], Const) and op.args[0].data:
+                continue
             if outcome is None:
                 ops.append(op)
             elif isinstance(outcome, Value):
@@ -227,6 +230,11 @@ def _seq_zeros(round: _Round, op: Op) -> Outcome:
     return [_op(op, "seq_new", elem=made.attrs["elem"])] if made is not None and made.name == "seq_new" else None
 
 
+def _host(round: _Round, op: Op) -> Outcome:
+    """An error of a function that was called says so itself."""
+    return Const(np.True_) if op.attrs["fn"] == SUCCEEDED else None
+
+
 def _written(round: _Round, value: Value) -> tuple[Op, dict[int, Value]] | None:
     """The array of zeros that ``value`` was, and the elements written to it since, by their constant positions."""
     op = value.op
@@ -272,7 +280,7 @@ def _set(round: _Round, op: Op) -> Outcome:
 
 _RULES: dict[str, Callable[[_Round, Op], Outcome]] = {
     **{"mul": _mul, "neg": _neg, "add": _add, "where": _where, "not": _not, "sum": _sum, "seq_zeros": _seq_zeros},
-    **{"add_at": _add_at, "set": _set},
+    **{"add_at": _add_at, "set": _set, "host": _host},
 }
 
 
