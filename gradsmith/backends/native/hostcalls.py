@@ -37,7 +37,10 @@ def lower(lo: Lowering, op: Op) -> None:
     lo.slots = max(lo.slots, slot, 1)
     lo.host_sites.append(site)
     number = len(lo.host_sites) - 1
-    state = em.ins(f"call i64 @gradsmith_host(ptr %ctx, i64 {lo.number}, i64 {number}, ptr %slots)")
+    place = em.word("%ctx", runtime.STATE)
+    em.do(f"store i64 1, ptr {place}")  # nothing can be said of results before the call itself says it succeeded
+    em.do(f"call void @gradsmith_host(ptr %ctx, i64 {lo.number}, i64 {number}, ptr %slots)")
+    state = em.ins(f"load i64, ptr {place}")
     lo.require(em.ins(f"icmp eq i64 {state}, 0"), "host", op)
     for result, first in zip(op.results, site.results, strict=True):
         _take(lo, result, first)

@@ -178,7 +178,8 @@ class NativeProgram:
         if site.kind == "memory":
             error = MemoryError()
         elif site.kind == "host":
-            error = runtime.raised.pop(context)
+            interrupt: BaseException = KeyboardInterrupt()  # it came before the call had begun
+            error = runtime.raised.pop(context, interrupt)
         else:
             assert site.op is not None
             words = (ctypes.c_int64 * 8).from_address(context + 8 * runtime.VALUES)

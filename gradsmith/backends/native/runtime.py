@@ -23,6 +23,7 @@ from gradsmith.backends.native.engine import add_symbol, compile_module
 
 CONTEXT_WORDS = 16 + 64 * 4
 VALUES = 4  # first word of the values of an error
+STATE = 12  # word that a host call sets to 0 when its results are there
 DATA, LENGTH = 2, 5  # words of a buffer's header
 
 #: bytes a context may keep in buffers that its last call did not use
@@ -38,7 +39,7 @@ declare ptr @gradsmith_acquire()
 declare void @gradsmith_finish(ptr)
 declare void @gradsmith_abort(ptr)
 declare ptr @gradsmith_give(ptr, ptr)
-declare i64 @gradsmith_host(ptr, i64, i64, ptr)
+declare void @gradsmith_host(ptr, i64, i64, ptr)
 declare i64 @gradsmith_poll(ptr)
 declare ptr @gradsmith_box_into(ptr, ptr, ptr, i32, ptr, i32, i64, ptr, ptr)
 """
@@ -473,7 +474,7 @@ _ADVISE_NOTHING = "define internal void @advise(ptr %data, i64 %bytes) {\n  ret 
 #: whether NumPy may free memory that native code allocated: surely where a process has one C library
 GIVES = sys.platform != "win32"
 
-_HOST_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_HOST_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 HostCall = Callable[[int, int], None]
 #: the host calls of every compiled program, by number of the program: called with context and address of the slots
@@ -482,13 +483,15 @@ host_calls: dict[int, list[HostCall]] = {}
 raised: dict[int, BaseException] = {}
 
 
-def _host(context: int, program: int, call: int, slots: int) -> int:
+def _host(context: int, program: int, call: int, slots: int) -> None:
+    # an interrupt may come before the first line, or after the last: what ctypes would return then is not defined
+    state = ctypes.c_int64.from_address(context + 8 * STATE)
     try:
         host_calls[program][call](context, slots)
-        return 0
+        state.value = 0
     except BaseException as error:  # crosses native frames: kept here, raised again by the entry
+        state.value = 1
         raised[context] = error
-        return 1
 
 
 def numpy_function(slot: int) -> int:
