@@ -58,26 +58,33 @@ def flatten_up_to(tree: Tree, x: Any) -> list[Any]:
     leaves, structure, several = _flatten(x)
     if structure == tree:
         return leaves
-    if several:
-        return list(_up_to(tree, x, set()))
-    return _walk({}, tree.flatten_up_to, x)
+    if not several:
+        try:
+            return _walk({}, tree.flatten_up_to, x)
+        except ValueError:
+            pass  # said more clearly below
+    return list(_up_to(tree, x, "", set()))
 
 
-def _up_to(node: Tree, x: Any, met: set[int]) -> Iterator[Any]:
-    """:func:`flatten_up_to`, in order, for values with objects that occur several times."""
-    cls = node.type
+def _up_to(node: Tree, x: Any, path: str, met: set[int]) -> Iterator[Any]:
+    """:func:`flatten_up_to`, in order; ``path`` is the way to ``x``."""
+    cls: Any = node.type
     if node.kind == optree.PyTreeKind.LEAF:
         yield x
         return
+    where = f" at {path}" if path else ""
     if x is not None if cls is None else type(x) is not cls:
-        raise ValueError(f"expected {'None' if cls is None else cls.__name__}, got {x!r}")
+        found_type = "a number or an array" if type(x) in _NUMBERS else type(x).__name__
+        raise ValueError(f"{'None' if cls is None else cls.__name__}{where} expected, not {found_type}")
+    is_object = cls in fields
     found = {} if id(x) in met else parts(x) or {}
-    if cls in fields or cls in containers:
+    if is_object or cls in containers:
         met.add(id(x))
-    if found.keys() != set(node.entries()):
-        raise ValueError(f"expected a {cls} with {node.entries()}, got one with {list(found)}")
-    for child, entry in zip(node.children(), node.entries(), strict=True):
-        yield from _up_to(child, found[entry], met)
+    entries = node.entries()
+    if found.keys() != set(entries):
+        raise ValueError(f"{cls.__name__}{where} with {list(entries)} expected, not with {list(found)}")
+    for child, entry in zip(node.children(), entries, strict=True):
+        yield from _up_to(child, found[entry], f"{path}.{entry}" if is_object else f"{path}[{entry!r}]", met)
 
 
 def unflatten(tree: Tree, leaves: Iterable[Any]) -> Any:

@@ -155,11 +155,11 @@ def _is_zero(x: Any) -> bool:
 
 
 def _leaves_up_to(structure: tree.Tree, x: Any, what: str) -> list[Any]:
-    """The leaves of ``x``, which has the structure of an argument, with None where it has None for a leaf."""
+    """The leaves of ``x``, which has the structure of an argument or result, with None where it has None for a leaf."""
     try:
         return tree.flatten_up_to(structure, x)
     except ValueError as error:
-        raise TypeError(f"{what} does not have the structure of the argument: {error}") from None
+        raise TypeError(f"{what} has the wrong structure: {error}") from None
 
 
 def _like(value: Value, like: Any) -> Any:
@@ -200,9 +200,7 @@ class _Result:
 
     def same(self, x: Any, what: str) -> list[Value]:
         """The Values of ``x``, which must be a result like this one."""
-        leaves, structure = tree.flatten(x)
-        if structure != self.structure:
-            raise TypeError(f"{what} has the structure {structure}, but the function returns {self.structure}")
+        leaves = _leaves_up_to(self.structure, x, what)
         out = []
         for k, value in zip(self.symbolic, self.values, strict=True):
             found = st.as_value(leaves[k])

@@ -289,9 +289,8 @@ def matching_leaves(what: str, structure: tree.Tree, likes: Sequence[Any], given
     """Leaves of ``given`` (keys of dicts in any order), which must have the structure of ``likes``."""
     try:
         return tree.flatten_up_to(structure, given)
-    except ValueError:
-        found = tree.flatten(given)[1]
-        raise TypeError(f"{what} must have the structure of what they belong to: {structure}, not {found}") from None
+    except ValueError as error:
+        raise TypeError(f"{what} must have the structure of what they belong to: {error}") from None
 
 
 def pushforward(stage: Stage, f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

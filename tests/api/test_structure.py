@@ -267,3 +267,20 @@ def test_methods_that_are_compiled() -> None:
     assert gs.grad(lambda m: m.both(3.0))(m).w == 4 * 9.0 * 2.0
     m.w = 3.0
     assert m.scaled(3.0) == 9.0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Bag(w=1.0), r"Bag with \['w', 'parts'\] expected, not with \['w'\]"),
+        (Bag(w=1.0, parts=[]), r"list at .parts with \[0\] expected, not with \[\]"),
+        (Bag(w=1.0, parts=[2.0]), r"Bag at .parts\[0\] expected, not a number or an array"),
+        ({"w": 1.0}, "Bag expected, not dict"),
+    ],
+)
+def test_what_differs_between_structures(given: Any, message: str) -> None:
+    m = Bag(w=1.0, parts=[Bag(b=2.0)])
+    with pytest.raises(ValueError, match=message):
+        gs.tree_map(lambda p, q: p, m, given)
+    with pytest.raises(TypeError, match="tangents must have the structure.*" + message):
+        gs.jvp(lambda m: m.w * m.parts[0].b, (m,), (given,))
