@@ -57,8 +57,9 @@ class Builder(ir.Builder):
             return super().emit(name, args, name_hint, **attrs)
         error, check = _CHECKS.get(name, (None, None))
         if error is not None and check is not None and handler(self.stage, error) is not None:
+            before = len(self.block.ops)
             check(self.stage, args, attrs)
-            if error is ValueError:  # simplification has checks of shapes, too
+            if error is ValueError and len(self.block.ops) > before:  # simplification has checks of shapes, too
                 self.stage.caught.add(error)
         result = super().emit(name, args, name_hint, **attrs)
         if name == "host" and (catcher := _handler_of_host(self.stage)) is not None:

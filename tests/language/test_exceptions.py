@@ -58,6 +58,26 @@ def every_path_raises(x: float) -> Any:
     return total
 
 
+def test_an_error_that_is_not_handled_is_compiled_once() -> None:
+    def f(x: float, y: float) -> Any:
+        try:
+            root = math.sqrt(x)
+        except ValueError:
+            root = -x
+        if y > 2.0:
+            raise ValueError("too large")
+        return root * y
+
+    g = gs.grad(f, engine="source")
+    assert g(4.0, 1.0) == 0.25
+    before = len(g._cache._found), [len(v) for v in g._cache._found.values()]
+    for y in (3.0, 4.0):
+        with pytest.raises(ValueError, match="too large"):
+            g(4.0, y)
+    assert before == (len(g._cache._found), [len(v) for v in g._cache._found.values()])
+    assert g(-4.0, 1.0) == -1.0
+
+
 class Diverged(Exception):
     pass
 
