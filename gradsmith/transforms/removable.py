@@ -3,7 +3,7 @@
 ``1.0 if x == 1 else x**2`` is x², written so that one value is known exactly: its derivative at 1 is 2, although the
 branch taken there is constant. But ``0.0 if s == 0 else sqrt(s)`` guards a point where the other branch has no
 derivative: then the branch that was taken counts. So the derivative at such a point is that of the other branch if it
-is finite.
+is finite. What may be constant over an interval (``max(0.0, x)``) may be equal on all of it: the branch taken counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,25 @@ _HARMLESS = (
 def see_through(block: Block, seeds: Sequence[Value]) -> None:
     """Give branches on the equality of numbers that depend on ``seeds`` the derivative described above, in place."""
     if any(op.name == "if" for op in block.walk()):
-        _visit(block, Activity(block.ops).varied(seeds))
+        activity = Activity(block.ops)
+        varied = activity.varied(seeds)
+        resting = activity.varied(r for op in block.walk() for r in _may_rest(op, varied))
+        _visit(block, varied - resting)
+
+
+def _may_rest(op: Op, varied: set[Value]) -> list[Value]:
+    """The results that vary, but may be constant around a point."""
+    if op.name == "if":
+        sides = zip(op.results, *(region.results for region in op.regions), strict=True)
+        return [r for r, *found in sides if r in varied and not all(v in varied for v in found)]
+    chosen = op.args[1:] if op.name == "where" else op.args
+    if op.name in _CHOICES and not all(v in varied for v in chosen):
+        return [r for r in op.results if r in varied]
+    masked = any(v.op is not None and v.op.name == "cast" and v.op.args[0].dtype.kind == "b" for v in op.args)
+    return [r for r in op.results if r in varied] if op.name == "mul" and masked else []
+
+
+_CHOICES = frozenset({"where", "maximum", "minimum", "fmax", "fmin"})
 
 
 def _visit(block: Block, varied: set[Value]) -> None:

@@ -257,6 +257,35 @@ def test_perturbation_confusion(engine: str) -> None:
 
 
 @pytest.mark.parametrize("transform", [gs.grad, gs.derivative])
+def test_what_is_equal_on_an_interval_has_the_derivative_of_the_branch_taken(transform: Any) -> None:
+    """``relu(x) == 0`` holds for every x < 0, not at a point: the branch taken is the one around."""
+
+    def by_or(x: Any) -> Any:
+        return (x > 0 and x * x) or -x
+
+    def by_max(x: Any) -> Any:
+        h = max(0.0, x)
+        return -3.0 * x if h == 0 else h * h
+
+    def by_where(x: Any) -> Any:
+        h = np.where(x > 0, x, 0.0) * 2.0
+        return x * x if h == 0 else h
+
+    def by_mask(x: Any) -> Any:
+        h = x * (x > 0)
+        return 5.0 * x if h == 0 else h
+
+    def in_a_loop(x: Any) -> Any:
+        h = 0.0
+        for k in range(12):
+            h = h + max(0.0, x - k)
+        return 7.0 * x if h == 0 else h
+
+    for f, slope in ((by_or, -1.0), (by_max, -3.0), (by_where, -1.0), (by_mask, 5.0), (in_a_loop, 7.0)):
+        assert transform(f)(-0.5) == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("transform", [gs.grad, gs.derivative])
 def test_equality_branches_drop_derivatives(transform: Any) -> None:
     """A branch on equality, taken at one point only, has the derivative zero there: x == 1 ? one(x) : x^2 at 1.
 
