@@ -6,12 +6,10 @@ what the function reads from outside. A call tries those of its signature; when 
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import types
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +19,7 @@ from gradsmith import forms, tree
 from gradsmith.backends import effects, native, python
 from gradsmith.errors import GradsmithError, MissingRule, SourceUnavailable, UnsupportedCode, add_location
 from gradsmith.explain import recomputation
-from gradsmith.frontend import recording, rules
-from gradsmith.frontend import stage as st
+from gradsmith.frontend import recording, recursion, rules
 from gradsmith.frontend.catching import EvaluationFailed, TryCarefully
 from gradsmith.frontend.generators import Handle, is_generator
 from gradsmith.frontend.joins import JoinFailure
@@ -39,8 +36,6 @@ from gradsmith.transforms.simplify.dce import remove_dead
 
 #: what the emitter of a transform is: (stage, args, kwargs) → result, on front-end values
 Emitter = Callable[[Stage, list[Any], dict[str, Any]], Any]
-
-_STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 
 def _is_dynamic(leaf: Any) -> bool:
@@ -433,7 +428,7 @@ def stage_call(
 
     ``acting``: the call assigns to attributes, globals and the like, as the function does.
     """
-    with deep_recursion(), stage:
+    with recursion.deep(), stage:
         stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
         args, kwargs = tree.unflatten(structure, stand_ins)
         outside = places((args, kwargs)) if acting else None
@@ -638,25 +633,3 @@ def _by_form(s: Specialisation, leaves: Sequence[Any], structure: tree.Tree) -> 
         return result if direct or result is NotImplemented else build(result)
 
     return call
-
-
-@contextmanager
-def deep_recursion() -> Any:
-    """Room for staging: one call of the user's takes several frames of the stager's. The last thread lowers it again."""
-    global _staging
-    with _limit_lock:
-        if not _staging:
-            st.recursion_limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(st.recursion_limit, _STAGING_DEPTH))
-        _staging += 1
-    try:
-        yield
-    finally:
-        with _limit_lock:
-            _staging -= 1
-            if not _staging:
-                sys.setrecursionlimit(st.recursion_limit)
-
-
-_limit_lock = threading.Lock()
-_staging = 0  # how many stagings are running

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradsmith.errors import UnsupportedCode
-from gradsmith.frontend import arithmetic, iterables, keys, managers, objects, records, yielding
+from gradsmith.frontend import arithmetic, iterables, keys, managers, objects, records, recursion, yielding
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS
 from gradsmith.frontend.heap import MISSING, Slot
@@ -528,7 +528,8 @@ def _sorted(stage: Stage, xs: Any, key: Any = None, reverse: Any = False) -> Any
     items = objects.iterate(stage, xs)
     keys = items if key is None else [_call(stage, key, x) for x in items]
     if not contains_symbolic(keys):
-        order = sorted(range(len(items)), key=lambda k: keys[k], reverse=stage.concrete(reverse))
+        with recursion.users():
+            order = sorted(range(len(items)), key=lambda k: keys[k], reverse=stage.concrete(reverse))
         return stage.heap.born([items[k] for k in order])
     if key is not None or not all(map(is_number, items)):
         return stage.heap.born([items[k] for k in _order(stage, keys, bool(stage.concrete(reverse)))])

@@ -27,6 +27,7 @@ from gradsmith.frontend import (
     overrides,
     randomness,
     records,
+    recursion,
     rules,
     yielding,
 )
@@ -347,7 +348,8 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
     share([*args, *kwargs.values()])
-    result = f(*args, **kwargs)
+    with recursion.users():
+        result = f(*args, **kwargs)
     if isinstance(result, (*_CONTAINERS, *_GENERATORS)):
         stage.heap.born(result)
     if isinstance(result, Iterator):

@@ -17,7 +17,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.errors import MissingRule, UnsupportedCode
-from gradsmith.frontend import arithmetic, indexing, keys
+from gradsmith.frontend import arithmetic, indexing, keys, recursion
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.frames import FUNCTIONS, Frame, StagedFunction
 from gradsmith.frontend.generators import Handle
@@ -748,10 +748,11 @@ def format_pieces(pieces: list[Any]) -> Text | str:
             template += "{" + (f"!{chr(conversion)}" if conversion > 0 else "") + (f":{spec}" if spec else "") + "}"
             values.append(value)
         else:
-            if conversion > 0:
-                conversions: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
-                value = conversions[chr(conversion)](value)
-            template += _escape(format(value, spec))
+            with recursion.users():
+                if conversion > 0:
+                    conversions: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+                    value = conversions[chr(conversion)](value)
+                template += _escape(format(value, spec))
     return make_text(template, values)
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from gradsmith import tree
 from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
-from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, rules
+from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, recursion, rules
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
@@ -131,7 +131,8 @@ class Recorder:
             own = Scope(self, stage.builder.block)
             self.scopes.append(own)
         if outermost:
-            self.outside = reading.Outside(f)
+            with recursion.users():
+                self.outside = reading.Outside(f)
             self.outside.add_argument(arguments)
         stage.engine = "tape"
         self.running += 1
@@ -141,7 +142,7 @@ class Recorder:
                 yield
                 return
             assert self.outside is not None
-            with replaced(self.outside.scopes.values(), self.outside.holders()), _users_recursion():
+            with replaced(self.outside.scopes.values(), self.outside.holders()), recursion.users():
                 yield
             succeeded = True
         finally:
@@ -422,20 +423,6 @@ class Recorder:
         if key not in self._locations:
             self._locations[key] = Location(key[0].co_filename, key[1], key[0].co_qualname)
         return self._locations[key]
-
-
-@contextmanager
-def _users_recursion() -> Iterator[None]:
-    """The recursion that the user allows: unlike the stager's own, it may go through compiled code, which needs stack."""
-    staging, depth = sys.getrecursionlimit(), 0
-    frame: types.FrameType | None = sys._getframe()
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1
-    sys.setrecursionlimit(min(staging, depth + st.recursion_limit))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(staging)
 
 
 _NUMPY = os.path.dirname(np.__file__) + os.sep

@@ -5,7 +5,6 @@ Catalogue code reaches the running stage with :func:`current` and turns front-en
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from gradsmith.frontend.recording import Recorder
 
 _active = threading.local()
-recursion_limit = sys.getrecursionlimit()  # the user's, while gradsmith has raised it
 
 
 class NeedConcrete(UnsupportedCode):
