@@ -5,6 +5,7 @@ Everything here works inside functions that gradsmith differentiates, and is ord
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -264,8 +265,10 @@ def stop_gradient(x: Any) -> Any:
     return _recorded(stop_gradient, (x,), {}) if _on_tape(x) else _copied(x)
 
 
-class ignore_derivatives:
+class ignore_derivatives(contextlib.ContextDecorator):
     """``with ignore_derivatives():`` – what is computed inside is a constant for every derivative outside.
+
+    ``@ignore_derivatives()`` does that to all of a function.
 
     An array that exists already and is written inside becomes constant as a whole.
 

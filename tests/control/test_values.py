@@ -171,3 +171,19 @@ def test_hook_that_looks_on_prints(backend: str, capfd: pytest.CaptureFixture[st
     ]
     assert gs.jit(f, backend=backend)(1.0, 2) == 4.0
     assert capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize("engine", ["source", "tape"])
+def test_functions_without_derivatives(engine: str) -> None:
+    class Model:
+        k = 2.0
+
+        @gs.ignore_derivatives()
+        def scale(self, x: Any) -> Any:
+            return np.max(x) * self.k
+
+    m = Model()
+    m.k = 3.0
+    g = gs.grad(lambda m, x: np.sum(x * m.scale(x)), (0, 1), engine=engine)(m, np.array([1.0, 4.0]))
+    np.testing.assert_allclose(g[1], [12.0, 12.0])
+    assert g[0].k == 0.0 and m.scale(np.array([2.0])) == 6.0
