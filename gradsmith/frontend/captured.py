@@ -18,7 +18,7 @@ from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Scalar
+from gradsmith.frontend.values import Array, Scalar, is_number
 from gradsmith.ir.program import Input, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.edit import replace_values
@@ -67,7 +67,8 @@ class Captured(derive.Sub):
         current = [x.value if x is not None else None for x in known]
         for x, key, param in zip(known, keys, params, strict=True):
             self._put(x, key, param)
-        with stage.builder.region(params) as block:
+        # on a tape what Python computes from these arrays alone would count as constant
+        with stage.builder.region(params) as block, stage.run_by("source"):
             self.result = enter(stage, f, args, kwargs)
             self.leaves, self.structure = tree.flatten(self.result)
             self.symbolic = [k for k, x in enumerate(self.leaves) if isinstance(x, Scalar | Array)]
@@ -78,6 +79,7 @@ class Captured(derive.Sub):
             raise NotDifferentiable(
                 f"{getattr(f, '__name__', 'the function')} reads none of what wrt names: arrays are recognised by "
                 "identity, so name the very object that the function finds in a closure, a global or an attribute"
+                + ("; a number has none: name the object or dict that holds it" if is_number(wanted.wrt) else "")
             )
         self.args = []
         for k, x, before, leaf, param in zip(self.positions, found, current, self.wanted_leaves, params, strict=True):

@@ -155,3 +155,20 @@ def test_one_array_in_two_places() -> None:
     np.testing.assert_array_equal(gradient(), [3.0, 3.0])
     b.b = np.ones(2)  # not that array any more
     np.testing.assert_array_equal(gradient(), [1.0, 1.0])
+
+
+def test_functions_that_python_must_run_are_refused() -> None:
+    """Python computes ``a**2`` on its own: a tape would miss that part of the derivative."""
+    a = np.array([0.5, 0.7])
+    scope: dict[str, Any] = {"a": a}
+    exec("def f(x): return (a**2 * x).sum() + (a * x).sum()", scope)
+    x = np.array([3.0, 4.0])
+    for f in (scope["f"], lambda x: scope["f"](x)):
+        with pytest.raises((gs.SourceUnavailable, gs.UnsupportedCode)):
+            gs.grad(f, wrt=a)(x)
+
+
+def test_a_number_is_named_by_what_holds_it() -> None:
+    scale = 2.0
+    with pytest.raises(NotDifferentiable, match="name the object or dict that holds it"):
+        gs.grad(lambda x: scale * np.sum(x), wrt=scale)(np.ones(2))
