@@ -127,6 +127,11 @@ def _setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
     objects.setattr_(stage, x, name, value)
 
 
+@_staged(object.__getattribute__)
+def _object_getattribute(stage: Stage, x: Any, name: str) -> Any:
+    return objects.found_attribute(stage, x, name)
+
+
 @_staged(object.__setattr__)
 def _object_setattr(stage: Stage, x: Any, name: str, value: Any) -> None:
     objects.store_attribute(stage, x, name, value)
@@ -236,6 +241,11 @@ def _round(stage: Stage, x: Any, digits: Any = None) -> Any:
 
 @_staged(divmod)
 def _divmod(stage: Stage, x: Any, y: Any) -> Any:
+    for owner, name, other in ((x, "__divmod__", y), (y, "__rdivmod__", x)):
+        if (method := objects.user_method(owner, name)) is not None:
+            result = objects.call_method(stage, method, [owner, other])
+            if result is not NotImplemented:
+                return result
     return objects.binary(stage, "//", x, y), objects.binary(stage, "%", x, y)
 
 
@@ -349,6 +359,9 @@ def _range(stage: Stage, *args: Any) -> Any:
 
 @_staged(zip)
 def _zip(stage: Stage, *xs: Any, strict: bool = False) -> Any:
+    if len(xs) > 1 and isinstance(xs[0], iterables.Once) and all(x is xs[0] for x in xs):
+        items = objects.iterate(stage, xs[0])  # one iterator several times: its items in groups
+        return iterables.Once(lambda: _zipped(stage, [items[k :: len(xs)] for k in range(len(xs))], strict))
     fresh = [k for k, x in enumerate(xs) if _runs(x)]
     if fresh and not strict:
         k = fresh[0]

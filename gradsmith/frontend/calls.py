@@ -9,6 +9,7 @@ import itertools
 import operator
 import random
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -153,6 +154,10 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         return _call_function(stage, f, args, kwargs)
     if isinstance(f, type):
         return _instantiate(stage, f, args, kwargs)
+    if isinstance(f, types.MethodWrapperType) and f.__name__ == "__getattribute__":  # of super()
+        return objects.found_attribute(stage, f.__self__, *args)
+    if isinstance(f, types.MethodWrapperType) and f.__name__ == "__call__" and isinstance(f.__self__, type):
+        return _construct(stage, f.__self__, args, kwargs)
     if isinstance(getattr(type(f), "__call__", None), FUNCTIONS):  # noqa: B004
         outside.assume_of_class(stage, type(f), "__call__")
         return call(stage, type(f).__call__, [f, *args], kwargs)
@@ -245,10 +250,22 @@ def missing_rule(f: Any) -> MissingRule:
 
 
 def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    make = type(cls).__call__
+    if isinstance(make, FUNCTIONS) and not is_library(make.__module__):  # of the user's metaclass
+        return call(stage, make, [cls, *args], kwargs)
+    if cls.__name__ == "prange" and cls.__module__.startswith("numba."):
+        return call(stage, range, args, kwargs)
+    if make is type.__call__:
+        return _construct(stage, cls, args, kwargs)
+    return _make_natively(stage, cls, args, kwargs)
+
+
+def _construct(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """``type.__call__(cls, *args, **kwargs)``."""
     own = cls in managers.REPLACED
     cls = managers.REPLACED.get(cls, cls)
     init = getattr(cls, "__init__", None)
-    if isinstance(init, FUNCTIONS) and (own or not is_library(cls.__module__)) and type(cls).__call__ is type.__call__:
+    if isinstance(init, FUNCTIONS) and (own or not is_library(cls.__module__)):
         new = cls.__new__
         instance: Any
         if new is object.__new__:
@@ -262,10 +279,16 @@ def _instantiate(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str,
             stage.heap.born(instance)
             call(stage, init, [instance, *args], kwargs)
         return instance
+    if not is_library(cls.__module__) and cls.__new__ is object.__new__ and init is object.__init__:
+        if args or kwargs:
+            raise TypeError(f"{cls.__name__}() takes no arguments")
+        return stage.heap.born(object.__new__(cls))
+    return _make_natively(stage, cls, args, kwargs)
+
+
+def _make_natively(stage: Stage, cls: type, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     if issubclass(cls, BaseException) or not contains_symbolic([*args, *kwargs.values()]) or _holds_only(cls):
-        instance = _native(stage, cls, args, kwargs)
-        own = not is_library(cls.__module__) and type(cls).__call__ is type.__call__ and cls.__new__ is object.__new__
-        return stage.heap.born(instance) if own else instance
+        return _native(stage, cls, args, kwargs)
     raise missing_rule(cls)
 
 
@@ -275,7 +298,9 @@ def _holds_only(cls: type) -> bool:
         hasattr(cls, "_fields")
         or cls.__module__ in ("itertools", "collections", "functools", "types")
         or cls in (property, staticmethod, classmethod)
-        or issubclass(cls, types.MethodType | functools.partial | itertools.chain | collections.deque | np.vectorize)
+        or issubclass(
+            cls, types.MethodType | functools.partial | itertools.chain | collections.deque | np.vectorize | weakref.ref
+        )
     )
 
 

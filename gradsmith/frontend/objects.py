@@ -66,6 +66,8 @@ def binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
             return format_pieces([p if isinstance(p, str) else (p, 0, "") for p in (x, y)])
         if symbol != "%" or isinstance(x, Text):
             x, y = (st.static(p) if isinstance(p, Text) else p for p in (x, y))
+    if _overrides(x, symbol) or _overrides(y, symbol):
+        return _dispatch(stage, symbol, x, y)
     symbolic = isinstance(x, Symbolic) or isinstance(y, Symbolic)
     if symbolic:
         if symbol == "*" and isinstance(x, list | tuple | str) and _counts(y):
@@ -112,6 +114,14 @@ _PLAIN = (
 )
 
 
+def _overrides(x: Any, symbol: str) -> bool:
+    """Whether the class of ``x`` is made from list, tuple, dict … and has an operator of its own."""
+    if not isinstance(x, list | tuple | dict | set | str) or type(x) in (list, tuple, dict, set, str):
+        return False
+    names = _DUNDERS[symbol], _DUNDERS[_REFLECTED[symbol]] if symbol in _REFLECTED else "r" + _DUNDERS[symbol]
+    return any(user_method(x, f"__{name}__") is not None for name in names)
+
+
 def _native_binary(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if isinstance(x, list) and (is_grown(x) or is_grown(y)):
         raise NotSpecialised("adding to a list that grew in a loop; append to it in the loop")
@@ -130,7 +140,9 @@ def _dispatch(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
         attempts.reverse()
     for owner, dunder, other in attempts:
         method = special_method(owner, dunder)
-        if method is None or isinstance(owner, Symbolic) or (_plain(owner) and not _plain(other)):
+        if method is None or isinstance(owner, Symbolic):
+            continue
+        if _plain(owner) and not _plain(other) and not isinstance(method, FUNCTIONS):
             continue
         if method is object.__ne__ and isinstance(equal := special_method(owner, "__eq__"), FUNCTIONS):
             result = call(stage, equal, [owner, other], {})
@@ -188,7 +200,8 @@ def compare(stage: Stage, symbol: str, x: Any, y: Any) -> Any:
     if symbol in ("in", "not in"):
         found = _contains(stage, y, x)
         return found if symbol == "in" else arithmetic.logical_not(found)
-    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and type(x) is type(y):
+    own = _overrides(x, symbol) or _overrides(y, symbol)
+    if isinstance(x, tuple | list) and isinstance(y, tuple | list) and type(x) is type(y) and not own:
         return (_compare_sequences if symbol in ("==", "!=") else _order_sequences)(stage, symbol, x, y)
     if isinstance(x, Symbolic) and not _numeric(y) or isinstance(y, Symbolic) and not _numeric(x):
         if symbol in ("==", "!=") and (_plain(x) or _plain(y)):
@@ -235,6 +248,9 @@ def _order_sequences(stage: Stage, symbol: str, x: Sequence[Any], y: Sequence[An
 def _contains(stage: Stage, container: Any, x: Any) -> Any:
     from gradsmith.frontend.iterables import Once
 
+    method = special_method(container, "__contains__")
+    if isinstance(method, FUNCTIONS) and not isinstance(container, Symbolic):
+        return truth(stage, call_method(stage, method, [container, x]))
     if isinstance(container, Once):
         container = iterate(stage, container.take(Once.LOST))
     if isinstance(container, Array):
@@ -252,11 +268,6 @@ def _contains(stage: Stage, container: Any, x: Any) -> Any:
                 return True
             found = t if found is False else found if t is False else arithmetic.binary("|", found, t)
         return found
-    method = special_method(container, "__contains__")
-    if isinstance(method, FUNCTIONS):
-        from gradsmith.frontend.calls import call
-
-        return truth(stage, call(stage, method, [container, x], {}))
     return keys.holds(stage, container, x) if isinstance(container, dict) else x in container
 
 
@@ -297,6 +308,13 @@ class Method:
 
 def getattr_(stage: Stage, x: Any, name: str) -> Any:
     """``x.name``."""
+    if not isinstance(x, Symbolic | super | type) and (method := user_method(x, "__getattribute__")):
+        return call_method(stage, method, [x, name])
+    return found_attribute(stage, x, name)
+
+
+def found_attribute(stage: Stage, x: Any, name: str) -> Any:
+    """``object.__getattribute__(x, name)``, or what the ``__getattr__`` of the class gives."""
     from gradsmith.frontend.iterables import Once
     from gradsmith.frontend.yielding import IteratorMethod
 
