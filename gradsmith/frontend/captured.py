@@ -19,7 +19,7 @@ from gradsmith.frontend.calls import enter
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, is_number
-from gradsmith.ir.program import Input, Value
+from gradsmith.ir.program import Input, Value, free_values
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.edit import replace_values
 
@@ -91,6 +91,19 @@ class Captured(derive.Sub):
                 param.name = before.name
             self.args.append(st.as_value(leaf) if before is None else before)
         self.block = derive.simplified(block, self.inputs)
+        self._check_views(f)
+
+    def _check_views(self, f: Any) -> None:
+        """A view of an array that ``wrt`` names is another array, but what it holds depends on that."""
+        arrays = [x for x in self.wanted_leaves if isinstance(x, np.ndarray)]
+        used = set(free_values(self.block))
+        read = [c.read() for c in self.stage.captures if c.cell is not None and c.value in used]
+        others = [x for x in read if not any(x is y for y in arrays)]
+        if any(np.may_share_memory(x, y) for x in others for y in arrays):
+            raise UnsupportedCode(
+                f"{getattr(f, '__name__', 'the function')} also reads an array that shares memory with one that wrt names "
+                "(one is a view of the other): name all that it reads, or make the view inside the function"
+            )
 
     def _units(self, param: Value, leaf: Any) -> tuple[bool, ...]:
         self.stage.data.add(param)

@@ -172,3 +172,16 @@ def test_a_number_is_named_by_what_holds_it() -> None:
     scale = 2.0
     with pytest.raises(NotDifferentiable, match="name the object or dict that holds it"):
         gs.grad(lambda x: scale * np.sum(x), wrt=scale)(np.ones(2))
+
+
+def test_views_of_what_is_named() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    row, left, right = a[0], a[:, 0], a[:, 1:]
+    with pytest.raises(gs.UnsupportedCode, match="shares memory"):
+        gs.grad(lambda: np.sum(a**2) + np.sum(row), wrt=a)()
+    np.testing.assert_allclose(gs.grad(lambda: np.sum(a**2) + np.sum(a[0]), wrt=a)(), 2 * a + [[1], [0]])
+    of_a, of_row = gs.grad(lambda: np.sum(a**2) + np.sum(row), wrt=(a, row))()
+    np.testing.assert_allclose(of_a, 2 * a)
+    np.testing.assert_allclose(of_row, np.ones(3))
+    np.testing.assert_allclose(gs.grad(lambda: np.sum(left) * a.shape[0], wrt=left)(), [2.0, 2.0])
+    assert right.shape == (2, 2)
