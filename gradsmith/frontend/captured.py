@@ -19,7 +19,7 @@ from gradsmith.frontend.calls import enter
 from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, is_number
-from gradsmith.ir.program import Input, Value, free_values
+from gradsmith.ir.program import Input, Value
 from gradsmith.ir.types import ArrayType
 from gradsmith.transforms.edit import replace_values
 
@@ -96,7 +96,7 @@ class Captured(derive.Sub):
     def _check_views(self, f: Any) -> None:
         """A view of an array that ``wrt`` names is another array, but what it holds depends on that."""
         arrays = [x for x in self.wanted_leaves if isinstance(x, np.ndarray)]
-        used = set(free_values(self.block))
+        used = {a for op in self.block.walk() if op.name != "dim" for a in op.args} | set(self.block.results)
         read = [c.read() for c in self.stage.captures if c.cell is not None and c.value in used]
         others = [x for x in read if not any(x is y for y in arrays)]
         if any(np.may_share_memory(x, y) for x in others for y in arrays):
