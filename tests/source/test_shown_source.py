@@ -198,3 +198,33 @@ def test_a_handled_error_leaves_no_trace_of_gradsmith() -> None:
     exec(text, namespace)
     np.testing.assert_allclose(namespace["grad_solved"](a), derivative(a))
     assert "gradsmith" not in text and "succeeded" not in text
+
+
+def test_a_sequence_chosen_twice_by_one_condition_is_used_once() -> None:
+    """Branches on the same condition are joined; what the first leaves of a list is handed to the second."""
+
+    def f(x: np.ndarray, t: float) -> Any:
+        out = [t]
+        for v in x:
+            out.append(v * t)
+        up = t > 0.5
+        if up:
+            out.append(t * 3.0)
+        total = sum(out)
+        if up:
+            out.append(total)
+        else:
+            total = total * 2.0
+        if up:
+            total = total + out[-1] ** 2
+        return total + len(out) * t
+
+    derivative, x = gs.grad(f, (0, 1)), np.array([0.3, -0.2, 0.9])
+    namespace: dict[str, Any] = {}
+    exec(derivative.source(x, 0.7), namespace)
+    for t in (0.7, 0.2):
+        expected = derivative(x, t)
+        for a, b in zip(namespace["grad_f"](x, t), expected, strict=True):
+            np.testing.assert_allclose(a, b)
+        h = 1e-6
+        assert expected[1] == pytest.approx((f(x, t + h) - f(x, t - h)) / (2 * h), rel=1e-6)

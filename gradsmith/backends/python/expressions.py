@@ -401,6 +401,8 @@ class Expressions:
         expr = self.host_call(op)
         result = op.results[0].type
         assert isinstance(result, ArrayType)
+        if expr.text.startswith("raises("):
+            return expr
         if returns_its_types(op) and result.dtype.kind != "c" and result.ndim:
             return expr
         return _exact(expr, result)
@@ -408,6 +410,11 @@ class Expressions:
     def host_call(self, op: Op) -> Expr:
         """The call of a host function, its results as they come."""
         args = [self._typed_argument(a) for a in op.args]
+        tried = getattr(op.attrs["fn"], "op", None)  # an operation of which it is asked whether it raises
+        if self.shown and isinstance(tried, Op):
+            self.helpers["raises"] = None
+            again = Op(tried.name, op.args, tried.attrs, (), [r.type for r in tried.results], op.loc)
+            return call("raises", f"lambda: {self.host_call(again).text}")
         if not isinstance(op.attrs["fn"], str):
             return call(self.object_name(op.attrs["fn"]), *args)
         name: str = op.attrs["fn"]
@@ -446,7 +453,13 @@ class Expressions:
     # sequences
 
     def _seq_get(self, op: Op) -> Expr:
-        return Expr(f"{self.atom(op.args[0])}[{self.argument(op.args[1])}]")
+        sequence, position = op.args
+        made = position.op if position in self.pending else None
+        if made is not None and made.name == "add" and isinstance(made.args[0], Const) and made.args[0].data < 0:
+            length = made.args[1].op
+            if length is not None and length.name == "seq_len" and length.args[0] is sequence:
+                return Expr(f"{self.atom(sequence)}[{int(made.args[0].data)}]")
+        return Expr(f"{self.atom(sequence)}[{self.argument(position)}]")
 
     def _seq_len(self, op: Op) -> Expr:
         return Expr(f"len({self.argument(op.args[0])})", weak=True)

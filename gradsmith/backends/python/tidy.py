@@ -172,6 +172,10 @@ def _add(round: _Round, op: Op) -> Outcome:
         for a, b in (x.op.args, x.op.args[::-1]):
             if (number := _number(a)) is not None and b.type == x.type:
                 return _scaled(op, 2.0 * number, b)
+    if x is y and x.dtype.kind == "f" and round.uses[x] == 2 and x.op is not None and x.op.name in ELEMENTWISE:
+        if x.name == op.result.name:
+            x.name = ""  # half of what has the name
+            return [_op(op, "mul", Const(2.0, x.type.with_ndim(0)), x)]  # type: ignore[union-attr]
     for a, b in ((x, y), (y, x)):
         if _number(a) == 0.0 and b.type == op.result.type:
             return b

@@ -33,6 +33,15 @@ from gradsmith.ir.types import I64, ArrayType
 from gradsmith.transforms import inplace
 
 HELPERS = {
+    "raises": '''
+def raises(f):
+    """Whether f() raises an error."""
+    try:
+        f()
+    except Exception:
+        return True
+    return False
+''',
     "strong_mul": '''
 def strong_mul(g, d):
     """g * d, but 0 where g is 0 even if d is infinite or NaN."""
@@ -374,7 +383,12 @@ class Writer:
         args = [typed(self.read(a), a.type).text for a in op.args[1:]]
         self.names.hold(sequence, op.results[0])
         if op.name == "seq_push":
-            self._line(f"{sequence}.append({args[0]})")
+            start = f"{_INDENT * self._depth}{sequence} = []"
+            if self.shown and self.lines and self.lines[-1][0] == start:
+                self.lines.pop()
+                self._line(f"{sequence} = [{args[0]}]")
+            else:
+                self._line(f"{sequence}.append({args[0]})")
         elif op.name == "seq_pop":
             self._line(f"{self._name(op.results[1], op)} = {sequence}.pop()")
         else:

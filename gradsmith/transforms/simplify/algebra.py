@@ -16,6 +16,7 @@ import numpy as np
 from gradsmith.ir.ops import ELEMENTWISE, infer
 from gradsmith.ir.program import Const, Op, Value
 from gradsmith.ir.types import BOOL, I64
+from gradsmith.transforms.simplify.folding import fold
 from gradsmith.transforms.simplify.motion import names_once
 from gradsmith.transforms.simplify.ranges import Ranges
 from gradsmith.transforms.simplify.shapes import Key, Shapes, index_dims
@@ -94,6 +95,16 @@ def _strip_broadcasts(context: Context, op: Op) -> Outcome:
             if context.shapes.broadcast(all_dims, lambda axis: None) == context.shapes.dims(op.results[0]):
                 return new_op(op, op.name, args, **op.attrs)
     return None
+
+
+def _constant_broadcast(context: Context, op: Op) -> Outcome:
+    """``f(broadcast_to(c, n), d)`` of constants is a constant, broadcast."""
+    wide = [made for a in op.args if a.ndim and (made := _producer(a, "broadcast_to"))]
+    if len(wide) != 1 or sum(a.ndim > 0 for a in op.args) != 1:
+        return None
+    scalars = [a if a.ndim == 0 else wide[0].args[0] for a in op.args]
+    number = fold(Op(op.name, scalars, op.attrs, (), infer(op.name, scalars, op.attrs), op.loc))
+    return None if number is None else new_op(op, "broadcast_to", [number, *wide[0].args[1:]])
 
 
 def _add(context: Context, op: Op) -> Outcome:
@@ -464,7 +475,7 @@ def _compare_choice(context: Context, op: Op) -> Outcome:
 
 
 def _table() -> dict[str, list[Rule]]:
-    rules: dict[str, list[Rule]] = {name: [_strip_broadcasts] for name in ELEMENTWISE}
+    rules: dict[str, list[Rule]] = {name: [_strip_broadcasts, _constant_broadcast] for name in ELEMENTWISE}
     for names, rule in [
         ("add", _add), ("add sub", _integer_sum), ("sub", _sub), ("mul", _mul), ("div", _div), ("floordiv", _floordiv),
         ("pow", _pow), ("strong_mul", _strong_mul), ("neg not", _involution), ("neg", _neg),

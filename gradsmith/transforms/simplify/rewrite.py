@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith.ir.checker import CONSUMES_SEQUENCE
 from gradsmith.ir.ops import CONTROL, EFFECTS, ELEMENTWISE
 from gradsmith.ir.program import Block, Const, Op, Program, Value
-from gradsmith.ir.types import BOOL, I64, ArrayType
+from gradsmith.ir.types import BOOL, I64, ArrayType, SeqType
 from gradsmith.transforms.simplify import motion
 from gradsmith.transforms.simplify.algebra import apply_rules
 from gradsmith.transforms.simplify.counted import Count, as_for, counter
@@ -375,12 +376,23 @@ class Rewriter:
             chosen = [op.args[1 + k]] if op.name == "where" else op.regions[k].results
             for result, value in zip(op.results, chosen, strict=True):
                 outside = isinstance(value, Const) or self._depth.get(value, 0) <= self._depth[result]
-                if (outside or op is before) and result not in self.replaced:
+                linear = isinstance(result.type, SeqType)  # used once: by the operation that chose it
+                if (op is before or (outside and not linear)) and result not in self.replaced:
                     known[result] = value
         return known
 
     def _join(self, before: Op, op: Op) -> None:
-        """Let the ``if`` before ``op``, on the same condition, do what ``op`` does, too."""
+        """Let the ``if`` before ``op``, on the same condition, do what ``op`` does, too.
+
+        A sequence that it handed to ``op``, which is used once, is no result any more.
+        """
+        used_up = {value for region in op.regions for value in _consumed(region)}
+        handed = [
+            isinstance(r.type, SeqType) and any(region.results[k] in used_up for region in before.regions)
+            for k, r in enumerate(before.results)
+        ]
+        if any(handed):
+            keep_carried(before, [k for k, gone in enumerate(handed) if not gone])
         for region, more in zip(before.regions, op.regions, strict=True):
             region.ops += more.ops
             region.results += more.results
@@ -391,6 +403,15 @@ class Rewriter:
         op.results = []
         self.shapes.leave_if(before)
         self.again = True
+
+
+def _consumed(block: Block) -> set[Value]:
+    """What a block and the regions in it hand on or use up."""
+    found = set(block.results)
+    for op in block.walk():
+        if op.name in CONSUMES_SEQUENCE or op.regions:
+            found.update(op.args, *(region.results for region in op.regions))
+    return found
 
 
 def _is_test(op: Op) -> bool:
