@@ -348,21 +348,29 @@ class Cache:
             return s
 
     def _staged(
-        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool, specialising: bool = False
+        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool, specialising: str = ""
     ) -> Staged:
         stage = Stage(engine)
         stage.careful, stage.specialising, stage.varying = careful, specialising, self._varying
         return stage_call(stage, self.emit, leaves, structure, self.parameters, self.defined_at, self.acts)
+
+    def _specialised(
+        self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool, reason: NotSpecialised
+    ) -> Staged:
+        """Stage again, specialising on more; unrolling what need not be unrolled makes long Programs, so it comes last."""
+        for what in ("lists", "everything"):
+            try:
+                return self._staged(engine, leaves, structure, careful, specialising=what)
+            except (GradsmithError, JoinFailure, NeedConcrete):
+                continue
+        raise reason from None
 
     def _stage_by(self, engine: str, leaves: list[Any], structure: tree.Tree, careful: bool = False) -> Specialisation:
         begin = time.perf_counter()
         try:
             staged = self._staged(engine, leaves, structure, careful)
         except NotSpecialised as reason:
-            try:
-                staged = self._staged(engine, leaves, structure, careful, specialising=True)
-            except (GradsmithError, JoinFailure, NeedConcrete):
-                raise reason from None
+            staged = self._specialised(engine, leaves, structure, careful, reason)
         stage, block, captures = staged.stage, staged.block, staged.stage.captures
         block.params += [c.value for c in captures]
         inputs = staged.inputs + [Input(c.kind, _units(c.read()), c.value.name) for c in captures]

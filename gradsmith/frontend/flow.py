@@ -197,7 +197,7 @@ def branch(
     try:
         joined = [(s, *_join_branches(stage, [b.get(s) for b in branches], s, birth)) for s in slots]
         result, results_found = _join_branches(stage, [b.result for b in branches], None, birth)
-        if stage.specialising and any(
+        if stage.specialising == "everything" and any(
             _several(found, branches) or any(cell.ambiguous for cell in _parted(found))
             for found in (*(f for _, _, f in joined), results_found)
         ):
@@ -405,7 +405,7 @@ class Loop:
             if stable and self.endless:
                 self.stage.restore(point)
                 raise Endless("a loop without end")
-            if stable and self.stage.specialising and (self.ambiguous or self.merged):
+            if stable and self.stage.specialising == "everything" and (self.ambiguous or self.merged):
                 self.stage.restore(point)
                 raise JoinFailure("an array that may be one of two")
             if stable:

@@ -88,8 +88,9 @@ class Stage:
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
         self.catching: list[catching.Catch] = []  # the ``try`` statements around the present place, outermost first
-        self.specialising = False  # branches and loops are specialised on wherever that makes more code possible:
-        # no list grows in a loop of the Program, no name may be one of two arrays
+        # what is specialised on or unrolled because else there is no way: loops in which a list grows ("lists"); also
+        # branches and loops after which a name may be one of two arrays ("everything")
+        self.specialising = ""
         self.careful = False  # what these handle is tried out with the arguments of this call
         self.guarding: Block | None = None  # where the guard of the error that is being raised stands
         self.caught: set[type[Exception]] = set()  # what the Program raises where the function handles it
