@@ -105,6 +105,18 @@ class Compiled:
     def __repr__(self) -> str:
         return f"<gradsmith {self.__name__}>"
 
+    def __copy__(self) -> Compiled:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Compiled:
+        return self  # as a function's: an object that holds it can be copied
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self.__name__} cannot be pickled, it holds compiled code: pickle the function that it was made from, or call it in a "
+            "function of a module, which other processes import"
+        )
+
     def _specialisation(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
         return self._cache.specialise(args, kwargs)
 
