@@ -158,14 +158,17 @@ class Recorder:
 
     def release(self, succeeded: bool = False) -> bool:
         """Put ordinary numbers and arrays where recorded ones are kept. Returns whether a run that succeeded keeps any."""
-        made, self._objects = leftovers.alive(self._objects), []
+        made = leftovers.alive(self._objects)
         if not made:
+            self._objects = []
             return False
+        self._objects = made  # until it is done: after an interrupt the stage does it again when it ends
         outside, ops = self.outside, self.stage.builder.block.ops
         first = len(ops)
         near = [] if outside is None else [*outside.scopes.values(), *outside.holders()]
         kept = leftovers.settle(made, self._plain, near, succeeded)
         del ops[first:]  # reads of views, which nothing uses
+        self._objects = []
         return kept
 
     def _plain(self, x: Any) -> Any:

@@ -8,29 +8,36 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gradsmith.frontend.interrupts import finish
+
 _STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 limit = sys.getrecursionlimit()  # the user's, while it is raised
-_running = 0  # how many stagings there are
+_running: set[object] = set()  # the stagings that have not ended
 _lock = threading.Lock()
 
 
 @contextmanager
 def deep() -> Iterator[None]:
     """Room for staging: one call of the user's takes several frames of the stager's. The last thread lowers it again."""
-    global limit, _running
-    with _lock:
-        if not _running:
-            limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
-        _running += 1
+    global limit
+    this = object()
     try:
+        with _lock:
+            if not _running:
+                limit = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
+            _running.add(this)
         yield
     finally:
-        with _lock:
-            _running -= 1
-            if not _running:
-                sys.setrecursionlimit(limit)
+        finish(lambda: _end(this))
+
+
+def _end(staging: object) -> None:
+    with _lock:
+        _running.discard(staging)
+        if not _running:
+            sys.setrecursionlimit(limit)
 
 
 @contextmanager
@@ -43,7 +50,7 @@ def users() -> Iterator[None]:
     frame: types.FrameType | None = sys._getframe()
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
-    if _running > 1 or depth + limit >= staging:
+    if len(_running) > 1 or depth + limit >= staging:
         yield
         return
     sys.setrecursionlimit(depth + limit)

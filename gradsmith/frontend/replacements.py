@@ -22,6 +22,7 @@ import numpy as np
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import catalogue, rules
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.interrupts import finish
 from gradsmith.frontend.leftovers import Slots
 from gradsmith.frontend.places import ABSENT, Place, places_in
 from gradsmith.frontend.reading import of_library
@@ -81,7 +82,7 @@ def replaced(scopes: Iterable[dict[str, Any]], holders: Iterable[Any]) -> Iterat
                 _replace(place, user, used)
         yield
     finally:
-        _put_back(user, used)
+        finish(lambda: _put_back(user, used))
 
 
 def _places(scopes: Iterable[dict[str, Any]], holders: Iterable[Any]) -> Iterator[Place]:
@@ -108,17 +109,9 @@ def _replace(place: Place, user: object, used: list[_Replacement]) -> None:
 
 
 def _put_back(user: object, used: list[_Replacement]) -> None:
-    interrupt: BaseException | None = None
-    while True:
-        try:
-            with _lock:
-                for replacement in reversed(used):
-                    replacement.leave(user)
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
+    with _lock:
+        for replacement in reversed(used):
+            replacement.leave(user)
 
 
 # ---- stand-ins ------------------------------------------------------------------------------------------------------

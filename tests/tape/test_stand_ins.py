@@ -5,7 +5,10 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import signal
+import sys
 import threading
+import time
 import types
 from collections.abc import Callable
 from typing import Any
@@ -204,6 +207,40 @@ def test_nothing_stays_replaced_after_an_error(error: type[BaseException]) -> No
         gs.grad(f, engine="tape")(1.0)
     assert TABLE["tanh"] is math.tanh and isinstance(np, types.ModuleType) and np.zeros is np.__dict__["zeros"]
     assert "print" not in globals() and builtins.__import__.__module__ != "gradsmith.frontend.replacements"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+def test_nothing_stays_after_an_interrupt_at_any_instruction() -> None:
+    kept: list[Any] = []
+
+    def f(x: Any) -> Any:
+        y = np.zeros(3)
+        for k in range(10):
+            y[k % 3] += math.sin(x) * TABLE["tanh"](x)  # type: ignore[operator]
+        kept.append(x)
+        return np.sum(y)
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    gs.record(f, X)
+    begin = time.perf_counter()
+    gs.record(f, X)
+    duration = time.perf_counter() - begin
+    limit, before = sys.getrecursionlimit(), signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for k in range(150):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-4 + duration * k / 150)
+                gs.record(f, X)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                assert TABLE["tanh"] is math.tanh and type(math) is type(np) is types.ModuleType
+                assert "max" not in globals() and sys.getrecursionlimit() == limit
+            assert all(type(x) is float for x in kept)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_recursion_and_recordings_inside_recordings() -> None:
