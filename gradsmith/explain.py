@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gradsmith.ir.describe import describe
 from gradsmith.ir.program import Block, Const, Op, Program
 
 if TYPE_CHECKING:
@@ -47,10 +48,14 @@ def stored(program: Program) -> list[str]:
         for op in block.ops:
             if op.attrs.get("saved"):
                 value = op.args[1]
+                if value.name.endswith("_saved"):
+                    continue  # what an inner loop stored, whose own entry says so
+                word = describe(value.op, lambda a: a.name) if value.op is not None else ""
+                what = value.name or f"{value.type}{f' ({word})' if word else ''}"
                 where = f" (line {loop.loc.line})" if loop is not None and loop.loc else ""
-                found.append(f"{value.name or value.type} once per iteration of the loop{where}")
+                found.append(f"{what} once per iteration of the loop{where}")
             for region in op.regions:
                 visit(region, op if op.name in ("for", "while") else loop)
 
     visit(program.block, None)
-    return found
+    return [text if n == 1 else f"{n} × {text}" for text, n in Counter(found).items()]
