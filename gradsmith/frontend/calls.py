@@ -34,6 +34,7 @@ from gradsmith.frontend import (
 )
 from gradsmith.frontend.aliases import FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.frames import FUNCTIONS, Code, Frame, StagedFunction, compiled
+from gradsmith.frontend.heap import Slot
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.loops import MAX_REGIONS
 from gradsmith.frontend.outside import is_library, lift
@@ -148,8 +149,10 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         return call(stage, f.__func__, [f.__self__, *args], kwargs)
     if isinstance(f, operator.itemgetter | operator.attrgetter):
         return _get(stage, f, *args)
-    if isinstance(f, functools._lru_cache_wrapper) or has_own(f, "py_func"):
-        return call(stage, getattr(f, "py_func", None) or f.__wrapped__, args, kwargs)
+    if isinstance(f, functools._lru_cache_wrapper):
+        return _memoised(stage, f, args, kwargs)
+    if has_own(f, "py_func"):
+        return call(stage, f.py_func, args, kwargs)
     if isinstance(f, types.FunctionType):
         return _call_function(stage, f, args, kwargs)
     if isinstance(f, type):
@@ -162,6 +165,17 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
         outside.assume_of_class(stage, type(f), "__call__")
         return call(stage, type(f).__call__, [f, *args], kwargs)
     return _native(stage, f, args, kwargs)
+
+
+def _memoised(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The call of a function under ``lru_cache``: staged once in a block for the same concrete arguments."""
+    key = (f, tuple(args), tuple(sorted(kwargs.items())))
+    if contains_symbolic([*args, *kwargs.values()]) or f.cache_parameters()["maxsize"] == 0:
+        return call(stage, f.__wrapped__, args, kwargs)
+    memo = stage.memo()
+    if key not in memo:
+        stage.heap.write(Slot("key", memo, key), call(stage, f.__wrapped__, args, kwargs))
+    return memo[key]
 
 
 def _get(stage: Stage, getter: operator.itemgetter[Any] | operator.attrgetter[Any], x: Any) -> Any:

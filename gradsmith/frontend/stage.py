@@ -84,6 +84,7 @@ class Stage:
         self.rules: dict[Any, int] = {}  # derivative rules that are being staged, and how often inside themselves
         self.ignoring: list[Any] = []  # blocks without derivatives around the present place
         self.duplications = 0  # branches with their continuation staged twice, around the present place
+        self._memos: dict[int, tuple[Block, dict[Any, Any]]] = {}  # by block: what functions under lru_cache gave in it
         self.calls = 0  # how many calls were staged
         self.frames: list[Any] = []  # the staged calls that are running, outermost first
         self.depth = 0  # structured regions around the present place
@@ -346,6 +347,13 @@ class Stage:
     def checkpoint(self) -> tuple[int, int]:
         """The present place in the block and in the journal, for :meth:`restore`."""
         return len(self.builder.block.ops), self.heap.mark()
+
+    def memo(self) -> dict[Any, Any]:
+        """What functions under ``lru_cache`` gave in the present block; as young as the block, so nobody joins it."""
+        block = self.builder.block
+        if id(block) not in self._memos:
+            self._memos[id(block)] = block, self.heap.born({})
+        return self._memos[id(block)][1]
 
     def restore(self, point: tuple[int, int]) -> None:
         """Take back all operations and heap writes since ``point``, which was taken in the same block."""

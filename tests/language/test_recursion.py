@@ -135,6 +135,34 @@ def bisection(x: float) -> Any:
     return find(x, 0.0, x + 1.0)
 
 
+@case([0.7, 14], [0.3, 16])
+def paths_in_a_grid_counted_once(x: float, n: int) -> Any:
+    """Without the memory of lru_cache these are 10 million calls and more."""
+
+    @functools.lru_cache(maxsize=None)
+    def path(i: int, j: int) -> Any:
+        if i == 0 or j == 0:
+            return 1.0 + x * (i + j)
+        return x * path(i - 1, j) + (1.0 - x) * path(i, j - 1)
+
+    return path(n, n)
+
+
+@case([signed(10)], [-signed(12)])
+def what_lru_cache_keeps_is_of_one_place(x: np.ndarray) -> Any:
+    @functools.lru_cache
+    def scale(k: int) -> Any:
+        return x[k] ** 2 + 1.0
+
+    total = 0.0
+    for v in x:
+        if v > 0:
+            total += v * scale(0)
+        else:
+            total += v * scale(1) * scale(1)
+    return total * scale(0) + scale(1)
+
+
 class Node:
     def __init__(self, split: float, left: Any, right: Any):
         self.split, self.left, self.right = split, left, right
