@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -28,21 +29,23 @@ class Names:
     matrices: dict[str, tuple[int, int]] = field(default_factory=dict)
     lists: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
+    # what only wide_programs.py makes
+    objects: list[str] = field(default_factory=list)
+    dicts: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    deques: list[str] = field(default_factory=list)
+    generators: list[str] = field(default_factory=list)
+    permutations: list[str] = field(default_factory=list)  # arrays of indices into vectors of length N
+    complexes: dict[str, int] = field(default_factory=dict)
 
     def copy(self) -> Names:
-        return Names(
-            list(self.numbers),
-            list(self.fixed),
-            list(self.integers),
-            dict(self.vectors),
-            dict(self.matrices),
-            list(self.lists),
-            list(self.functions),
-        )
+        return Names(*(copy(getattr(self, kind.name)) for kind in fields(self)))
 
 
 class Generator:
     """Writes one function; ``choose(n)`` draws an integer below n."""
+
+    header = "import math\n\nimport numpy as np\n\n\n"
 
     def __init__(self, choose: Callable[[int], int]):
         self.choose = choose
@@ -55,17 +58,19 @@ class Generator:
 
     def function(self, size: int) -> str:
         """The source of a module with a function ``f(x, y, m, s, t, n)`` of about ``size`` statements."""
+        self.prologue()
+        self.budget = size
+        while self.budget > 0:
+            self.statement()
+        self.write(f"return {self.total()}")
+        return self.header + "def f(x, y, m, s, t, n):\n" + "\n".join(self.lines) + "\n"
+
+    def prologue(self) -> None:
         if self.choose(3) == 0:
             self.closure()
         if self.choose(3) == 0:
             self.write(f"l0 = [{self.number()}]")
             self.names.lists.append("l0")
-        self.budget = size
-        while self.budget > 0:
-            self.statement()
-        self.write(f"return {self.total()}")
-        header = "import math\n\nimport numpy as np\n\n\ndef f(x, y, m, s, t, n):\n"
-        return header + "\n".join(self.lines) + "\n"
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
