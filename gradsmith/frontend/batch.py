@@ -47,17 +47,17 @@ def _unrolled(
     stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axes: Axes
 ) -> Any:
     """One entry after the other: for a recorded function that branches."""
-    rows, out_structure = [], None
+    rows, out, out_structure = list[list[Value]](), list[Any](), None
     for i in range(int(stage.concrete(st.integer(length)))):
         entries = list(leaves)
         for k, axis in arrays:
             value = ir.index(leaves[k].value, [":"] * axis + ["i"] + [":"] * (leaves[k].ndim - axis - 1), [i])
             entries[k] = fresh(value) if value.ndim else Scalar(value, weak=False)
         out, out_structure = _call(stage, f, tree.unflatten(structure, entries))
-        rows.append([st.as_value(x) for x in out])
+        rows.append([st.as_value(x) for x in filter(_is_numeric, out)])
     if out_structure is None:
         raise UnsupportedCode("vmap over an axis of length zero of a function that Python runs")
-    return _result(out_structure, [stacked(column) for column in zip(*rows, strict=True)], out_axes)
+    return _result(out_structure, out, [stacked(column) for column in zip(*rows, strict=True)], out_axes)
 
 
 def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any, length: Value, out_axes: Axes) -> Any:
@@ -74,7 +74,7 @@ def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any
     mark = stage.heap.mark()
     with stage.builder.region(params) as block:
         out_leaves, out_structure = _call(stage, f, tree.unflatten(structure, stand_ins))
-        block.results = [st.as_value(x) for x in out_leaves]
+        block.results = [st.as_value(x) for x in filter(_is_numeric, out_leaves)]
     stage.heap.rollback(mark)
     start = [
         ir.full(0, [length, *dims], y.dtype)
@@ -87,13 +87,22 @@ def _looped(stage: Stage, f: Any, leaves: list[Any], structure: Any, arrays: Any
             ir.set_at(c, y, ["i"] + [":"] * y.ndim, [index], checked=True) for c, y in zip(carried, ys, strict=True)
         ]
     loop = stage.builder.emit_control("for", [ir.i64(0), length, ir.i64(1), *start], [body])
-    return _result(out_structure, loop.results, out_axes)
+    return _result(out_structure, out_leaves, loop.results, out_axes)
 
 
-def _result(structure: tree.Tree, stacks: Sequence[Value], out_axes: Axes) -> Any:
-    """The result with rows stacked along a first axis, which is moved to where ``out_axes`` says."""
-    axes = _spread("out_axes", out_axes, tree.unflatten(structure, stacks))
-    return tree.unflatten(structure, [fresh(_moved_axis(x, axis)) for x, axis in zip(stacks, axes, strict=True)])
+def _is_numeric(leaf: Any) -> bool:
+    return is_number(leaf) or isinstance(leaf, Array | np.ndarray)
+
+
+def _result(structure: tree.Tree, leaves: Sequence[Any], stacks: Sequence[Value], out_axes: Axes) -> Any:
+    """The result with rows stacked along a first axis, which is moved to where ``out_axes`` says.
+
+    ``leaves`` are those of one entry; names, functions and the like in it are the result's.
+    """
+    axes = _spread("out_axes", out_axes, tree.unflatten(structure, leaves))
+    rows = iter(stacks)
+    stacked = [fresh(_moved_axis(next(rows), a)) if _is_numeric(x) else x for x, a in zip(leaves, axes, strict=True)]
+    return tree.unflatten(structure, stacked)
 
 
 def _spread(what: str, axes: Axes, x: Any) -> list[int | None]:
@@ -118,7 +127,7 @@ def _mapped_leaves(args: Sequence[Any], axes: Sequence[Axes]) -> tuple[list[Any]
 
 def _own_axis(leaf: Any, axis: int | None) -> int | None:
     """The axis to map a leaf over; names, functions and the like in a structure are passed as they are."""
-    if axis is None or not (is_number(leaf) or isinstance(leaf, Array | np.ndarray)):
+    if axis is None or not _is_numeric(leaf):
         return None
     ndim = st.as_value(leaf).ndim
     if not -ndim <= axis < ndim:

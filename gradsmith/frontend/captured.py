@@ -53,7 +53,7 @@ class Captured(derive.Sub):
                 "pass it as an argument"
             )
         every, self.outer_structure = wanted.leaves()
-        self.count = len(every)
+        self.every = every
         self.positions = [k for k, leaf in enumerate(every) if _type(leaf) is not None]
         if not self.positions:
             raise NotDifferentiable("wrt names no float or complex number or array")
@@ -145,7 +145,7 @@ class Captured(derive.Sub):
 
     def structured(self, grads: Sequence[Any]) -> Any:
         """Gradients in the structure of ``wrt``."""
-        new: list[Any] = [None] * self.count
+        new = list(map(derive.without_derivative, self.every))
         for k, g in zip(self.positions, grads, strict=True):
             new[k] = g
         return tree.unflatten(self.outer_structure, new)

@@ -18,7 +18,7 @@ from gradsmith.frontend import catching, indexing, recording
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.calls import enter
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Scalar, fresh, is_number, is_weak, next_birth, share
+from gradsmith.frontend.values import Array, Scalar, Symbolic, fresh, is_number, is_weak, next_birth, share
 from gradsmith.ir import builder as ir
 from gradsmith.ir.ops import ELEMENTWISE
 from gradsmith.ir.program import Block, Input, Output, Program, Value
@@ -79,11 +79,11 @@ class Leaves:
         return args, kwargs
 
     def structured(self, new: Sequence[Any]) -> list[Any]:
-        """For every chosen argument its structure with ``new`` for the chosen leaves and None for the others."""
+        """For every chosen argument its structure with ``new`` for the chosen leaves; see :func:`without_derivative`."""
         return self._rebuilt(new, keep=False)
 
     def _rebuilt(self, new: Sequence[Any], keep: bool) -> list[Any]:
-        parts = [list(leaves) if keep else [None] * len(leaves) for leaves, _ in self.trees]
+        parts = [list(leaves if keep else map(without_derivative, leaves)) for leaves, _ in self.trees]
         for (n, k), value in zip(self.chosen, new, strict=True):
             parts[n][k] = value
         return [tree.unflatten(structure, part) for (_, structure), part in zip(self.trees, parts, strict=True)]
@@ -98,6 +98,11 @@ def _position(f: Any, name: str) -> int:
     if name not in parameters:
         raise NotDifferentiable(f"no argument named {name!r}; argnums names arguments by position or by name")
     return parameters.index(name)
+
+
+def without_derivative(leaf: Any) -> Any:
+    """What a gradient holds in place of a leaf that has none: None for a number, the leaf for a name, a function, a layer."""
+    return None if is_number(leaf) or isinstance(leaf, Symbolic | np.ndarray) else leaf
 
 
 def is_inexact(x: Any) -> bool:

@@ -284,3 +284,34 @@ def test_what_differs_between_structures(given: Any, message: str) -> None:
         gs.tree_map(lambda p, q: p, m, given)
     with pytest.raises(TypeError, match="tangents must have the structure.*" + message):
         gs.jvp(lambda m: m.w * m.parts[0].b, (m,), (given,))
+
+
+def test_a_gradient_can_be_used_like_the_model() -> None:
+    """What has no number in it (a layer without weights, a name, a function) is in the gradient what it is in the model."""
+
+    class Activation:
+        def parameters(self) -> list[np.ndarray]:
+            return []
+
+    class Dense:
+        def __init__(self, n: int):
+            self.w, self.n = np.arange(float(n)), n
+
+        def parameters(self) -> list[np.ndarray]:
+            return [self.w]
+
+    class Net:
+        def __init__(self) -> None:
+            self.layers, self.name, self.function = [Dense(3), Activation(), Dense(2)], "net", np.sin
+
+        def parameters(self) -> list[np.ndarray]:
+            return [p for layer in self.layers for p in layer.parameters()]
+
+    net = Net()
+    gradient = gs.grad(lambda m: sum(np.sum(m.function(p)) for p in m.parameters()))(net)
+    for g, p in zip(gradient.parameters(), net.parameters(), strict=True):
+        np.testing.assert_allclose(g, np.cos(p))
+    assert (gradient.name, gradient.function, gradient.layers[0].n) == ("net", np.sin, None)
+    again = gs.grad(lambda m: np.sum(m.layers[0].w ** 2))(net, out=gradient)
+    assert again.layers[0].w is gradient.layers[0].w
+    np.testing.assert_allclose(again.layers[0].w, 2 * net.layers[0].w)
