@@ -168,7 +168,11 @@ def _call_python(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, An
 
 
 def _memoised(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The call of a function under ``lru_cache``: staged once in a block for the same concrete arguments."""
+    """The call of a function under ``lru_cache``: staged once in a block for the same arguments.
+
+    Integers known only at run time are specialised on where that is possible: they are keys.
+    """
+    args = [_known_integer(stage, a) for a in args]
     key = (f, tuple(args), tuple(sorted(kwargs.items())))
     if contains_symbolic([*args, *kwargs.values()]) or f.cache_parameters()["maxsize"] == 0:
         return call(stage, f.__wrapped__, args, kwargs)
@@ -176,6 +180,11 @@ def _memoised(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any])
     if key not in memo:
         stage.heap.write(Slot("key", memo, key), call(stage, f.__wrapped__, args, kwargs))
     return memo[key]
+
+
+def _known_integer(stage: Stage, x: Any) -> Any:
+    whole = isinstance(x, Scalar) and x.dtype.kind in "iub"
+    return stage.concrete(x) if whole and stage.peekable(x.value) else x
 
 
 def _get(stage: Stage, getter: operator.itemgetter[Any] | operator.attrgetter[Any], x: Any) -> Any:
@@ -389,7 +398,7 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     share([*args, *kwargs.values()])
     with recursion.users():
         result = f(*args, **kwargs)
-    if isinstance(result, (*_CONTAINERS, *_GENERATORS)):
+    if isinstance(result, (*_CONTAINERS, *_GENERATORS, functools._lru_cache_wrapper)):
         stage.heap.born(result)
     if isinstance(result, Iterator):
         return iterables.Once(lambda: iterables.Pulled(result))

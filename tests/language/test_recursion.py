@@ -139,7 +139,7 @@ def bisection(x: float) -> Any:
 def paths_in_a_grid_counted_once(x: float, n: int) -> Any:
     """Without the memory of lru_cache these are 10 million calls and more."""
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def path(i: int, j: int) -> Any:
         if i == 0 or j == 0:
             return 1.0 + x * (i + j)
