@@ -26,7 +26,7 @@ from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.outside import lift
 from gradsmith.frontend.replacements import same
 from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, fits_int64
-from gradsmith.frontend.state import State, places, state
+from gradsmith.frontend.state import State, holds_twice, places, state
 from gradsmith.frontend.values import Array, Cell, NotSpecialised, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
 from gradsmith.results import Places, Result
@@ -93,6 +93,7 @@ class Specialisation:
     written: list[int | Capture]  # leaves and captured arrays that the call itself writes; the entry returns them, too
     state: State | None  # what else it leaves behind; the entry returns the numbers and arrays of it last
     writes: bool  # whether the function writes an argument, so that it matters which arguments share memory
+    changes_given: bool  # whether it may write a list or dict of its arguments, so that it matters where that is found
     recorded: bool  # whether Python ran (parts of) the function
     caught: tuple[type[Exception], ...]  # errors that say that it does not fit, since the function handles them
     compares: bool  # whether it matters which arguments are the same array
@@ -122,6 +123,10 @@ class Specialisation:
                 return NotImplemented
         if self.writes:
             _check_overlap(values)
+        if self.changes_given and holds_twice(arguments):
+            raise UnsupportedCode(
+                "arguments that hold one list or dict in two places, of a function that changes it; pass copies"
+            )
         if out is not None:
             return self.into(out, values, leaves, arguments)
         found = self.entry(*values)
@@ -319,7 +324,7 @@ class Cache:
     ) -> None:
         self.fast = self.by_form = None
         self.latest = s
-        if s.writes or s.state or s.effects or s.compares:
+        if s.writes or s.state or s.changes_given or s.effects or s.compares:
             return
         self.by_form = _by_form(s, leaves, structure)
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
@@ -396,6 +401,7 @@ class Cache:
             [target for target, _ in staged.written],
             staged.state,
             bool(staged.written) or stage.writes_arguments,
+            stage.heap.changes_given,
             stage.recorded,
             tuple(stage.caught),
             stage.compares_arrays,

@@ -111,6 +111,7 @@ class Heap:
         self.journal: list[tuple[Slot, Any]] = []
         self._writes: Counter[Slot] = Counter()  # how many entries of the journal a slot has
         self._stand_ins: list[tuple[Slot, Any]] = []  # places from outside that hold stand-ins, with what belongs there
+        self.changes_given = False  # a list or dict from before staging was written, also where that was taken back
         self._scopes: set[int] = set()  # dicts of variables
         self._orders: dict[int, list[Any]] = {}  # by place in the journal: the keys of a dict before it lost one
         self._births: dict[int, tuple[int, Any]] = {}  # the object is kept so that its id stays its own
@@ -125,6 +126,8 @@ class Heap:
         slot.put(value)
         if slot.kind != "cell" and id(slot.owner) not in self._scopes:
             share(value)
+            if slot.kind != "attr" and self.birth(slot.owner) <= 0:
+                self.changes_given = True
 
     def born(self, x: Any) -> Any:
         """Register a container made during staging; returns it."""

@@ -97,6 +97,22 @@ def places(arguments: Any) -> Places:
     return found
 
 
+def holds_twice(arguments: Any) -> bool:
+    """Whether one list or dict is found in two places of (args, kwargs)."""
+    met: set[int] = set()
+    pending = [arguments]
+    while pending:
+        x = pending.pop()
+        if isinstance(x, list | dict) and id(x) in met:
+            return True
+        if isinstance(x, list | tuple | dict):
+            pending += x.values() if isinstance(x, dict) else x
+        elif type(x) in tree.fields and id(x) not in met:
+            pending += [getattr(x, name) for name in attribute_names(x)]
+        met.add(id(x))
+    return False
+
+
 class _Outside:
     """Which of the user's objects a staged object stands for."""
 

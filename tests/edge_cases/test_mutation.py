@@ -1498,3 +1498,35 @@ def test_result_does_not_share_memory_with_the_argument(backend):
     (g,) = pullback(np.ones(3))
     g[:] = 7.0
     np.testing.assert_array_equal(pullback(np.ones(3))[0], [0.0, 1.0, 1.0, 1.0])
+
+
+# ---- one list or dict in two places of the arguments ----------------------------------------------------------------
+
+
+class Holder:
+    def __init__(self, a: Any, b: Any):
+        self.a, self.b, self.scale = a, b, 2.0
+
+
+@pytest.mark.parametrize("derive", (gs.jit, gs.grad, gs.jacobian))
+@pytest.mark.parametrize("make", (lambda a, b: {"a": a, "b": b}, Holder), ids=("dict", "object"))
+def test_one_list_in_two_places_is_refused_where_it_is_changed(derive: Any, make: Any) -> None:
+    def get(m: Any, name: str) -> Any:
+        return m[name] if isinstance(m, dict) else getattr(m, name)
+
+    def changes(m: Any) -> Any:
+        get(m, "a")[0] = get(m, "a")[0] * 5.0
+        return get(m, "b")[0] * get(m, "a")[0]
+
+    def reads(m: Any) -> Any:
+        return get(m, "b")[0] * get(m, "a")[0]
+
+    shared = [3.0, 2.0]
+    apart = make([3.0], [3.0])
+    changing, reading = derive(changes, engine="source"), derive(reads, engine="source")
+    changing(apart)
+    for _ in range(2):
+        with pytest.raises(gs.UnsupportedCode, match="in two places"):
+            changing(make(shared, shared))
+        reading(make(shared, shared))
+    assert shared == [3.0, 2.0]
