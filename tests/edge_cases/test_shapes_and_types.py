@@ -688,3 +688,40 @@ def test_array_subclasses_are_refused_or_right(backend: str) -> None:
     for x in (matrix, masked):
         with pytest.raises(TypeError, match=type(x).__name__):
             gs.grad(lambda x: np.sum(x * x), backend=backend)(x)
+
+
+# ---- arrays of known lengths that do not fit -------------------------------------------------------------------------
+
+MISMATCHES = {
+    "fills": lambda x: np.sum(np.ones(3) * np.ones(4) * x),
+    "a number in each": lambda x: np.sum(np.full(3, x) + np.zeros(4)),
+    "needed by nobody": lambda x: np.sum(np.array([x, x, x]) * np.ones(4)),
+    "joined": lambda x: np.sum(np.concatenate([np.array([x, x]), np.ones(1)]) * np.ones(4)),
+    "one of two axes": lambda x: np.sum(np.ones((2, 3)) * x * np.zeros((1, 4))),
+    "not used at all": lambda x: x + 0.0 * np.sum(np.ones(2) + np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("f", MISMATCHES.values(), ids=MISMATCHES)
+def test_lengths_that_do_not_fit_are_an_error(f: Any, backend: str) -> None:
+    with pytest.raises(ValueError, match="broadcast together"):
+        f(0.5)
+    for transform in (gs.jit, gs.grad, gs.derivative):
+        with pytest.raises(ValueError, match=r"could not be broadcast together with shapes \("):
+            transform(f, backend=backend)(0.5)
+
+
+def test_lengths_that_do_not_fit_matter_only_where_they_meet(backend: str) -> None:
+    def f(x: float, n: int) -> float:
+        out = 0.0
+        for _ in range(n):
+            if x > 10.0:
+                out += np.sum(np.ones(3) * np.zeros(4) * x)
+            out += x
+        return out
+
+    gradient = gs.grad(f, backend=backend)
+    assert gradient(1.0, 3) == 3.0
+    with pytest.raises(ValueError, match="broadcast together"):
+        gradient(11.0, 3)
+    assert gradient(11.0, 0) == 0.0

@@ -22,6 +22,7 @@ from gradsmith.transforms.simplify.shapes import Key, Shapes
 
 _COMMUTATIVE = frozenset({"add", "mul", "eq", "ne", "and", "or", "xor"})
 _INDEXED = frozenset({"index", "set", "add_at"})
+_FALSE = Const(False, BOOL)
 _SHORT_TEST = 3  # operations in a branch that are done in any case, to have no branch
 _LARGE_CONST = 4096  # bytes; larger constants are compared by identity
 
@@ -96,6 +97,9 @@ class Rewriter:
         if op.name in EFFECTS:
             self._check(op)
             return
+        if op.name in ELEMENTWISE and len(op.args) > 1 and (shapes := self.shapes.contradiction(op.args)):
+            message = f"operands could not be broadcast together with shapes {shapes}"
+            self._check(Op("check", [_FALSE], {"error": ValueError, "message": message}, loc=op.loc))
         outcome = self._constant_row(op) or fold(op) or apply_rules(self, op)
         if isinstance(outcome, Op):
             self._op(outcome)

@@ -101,6 +101,15 @@ class Shapes:
             out.append(min(keys, key=_order) if keys else 1)
         return tuple(out)
 
+    def contradiction(self, args: Sequence[Value]) -> str:
+        """The shapes of arrays that certainly do not broadcast together (known lengths differ, none is one), else ''."""
+        arrays = [d for d in map(self.dims, args) if d]
+        for k in range(1, max(map(len, arrays), default=0) + 1):
+            if len({n for d in arrays if len(d) >= k and isinstance(n := d[-k], int) and n != 1}) > 1:
+                shown = [[str(n) if isinstance(n, int) else "?" for n in d] for d in arrays]
+                return " ".join(f"({','.join(lengths)}{',' * (len(lengths) == 1)})" for lengths in shown)
+        return ""
+
     def learn(self, args: Sequence[Value]) -> list[tuple[Key, Key]]:
         """Note that ``args`` have broadcast together, so lengths other than one are equal. Returns what is new."""
         arrays = [d for d in map(self.dims, args) if d]
@@ -231,8 +240,10 @@ def _without_axis(shapes: Shapes, op: Op, value: Value) -> Dims:
 
 
 def _concatenate(shapes: Shapes, op: Op, value: Value) -> Dims:
-    dims = [*shapes.dims(op.args[0])]
-    dims[op.attrs["axis"]] = (value, op.attrs["axis"])
+    dims, axis = [*shapes.dims(op.args[0])], op.attrs["axis"]
+    lengths = [shapes.dims(a)[axis] for a in op.args]
+    known = [n for n in lengths if isinstance(n, int)]
+    dims[axis] = sum(known) if len(known) == len(lengths) else (value, axis)
     return tuple(dims)
 
 
