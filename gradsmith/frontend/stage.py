@@ -57,7 +57,9 @@ class Stage:
     def __init__(self, engine: str = "source") -> None:
         self.builder: ir.Builder = catching.Builder(self)
         self.heap = Heap()
-        self.outer: dict[Any, Any] = self.heap.born({})  # what was assigned to closure cells and globals, which themselves stay
+        self.outer: dict[Any, Any] = self.heap.born(
+            {}
+        )  # what was assigned to closure cells and globals, which themselves stay
         self.scopes: dict[int, Any] = {}  # these cells and dicts of globals by id
         self.captures: list[Capture] = []
         self.assumptions: list[tuple[Callable[[], Any], Any]] = []  # read() must still give this object
@@ -72,7 +74,9 @@ class Stage:
         self._owned: set[Value] = set()  # arrays in ``known`` that nothing else refers to
         self._arrays: dict[int, tuple[np.ndarray, Array]] = {}
         self._assumed: set[tuple[int, str]] = set()
-        self.lifted: dict[Any, tuple[Any, Any]] = self.heap.born({})  # outside places that were read: (what was found, its stand-in)
+        self.lifted: dict[Any, tuple[Any, Any]] = self.heap.born(
+            {}
+        )  # outside places that were read: (what was found, its stand-in)
         self.copies: dict[int, tuple[Any, Any]] = {}  # outside containers and their staged copies
         self.origins: dict[int, tuple[Any, Callable[[], Any], str]] = {}  # outside objects and how to reach them again
         self.wanted: set[int] = set()  # outside arrays that are differentiated with respect to, by id

@@ -318,25 +318,30 @@ def _children(x: Any) -> list[Any]:
             except ValueError:
                 continue  # a closure variable that is not assigned yet
         return children + [*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
-    cls: Any = type(x)
-    for member in _slots(cls):
-        with contextlib.suppress(AttributeError):
-            children.append(member.__get__(x))
-    return children
-
-
-@functools.lru_cache(maxsize=4096)
-def _slots(cls: Any) -> list[types.MemberDescriptorType]:
-    """The slots of a class and its bases."""
-    members = [member for c in cls.__mro__ if "__slots__" in vars(c) for member in vars(c).values()]
-    return [member for member in members if isinstance(member, types.MemberDescriptorType)]
+    return children + list(_slots_held(x).values())
 
 
 def attribute_names(x: Any) -> Iterator[str]:
     """The attributes that an object itself has, in its ``__dict__`` or in slots."""
-    yield from getattr(x, "__dict__", {})
+    yield from tree.own_dict(x)
+    yield from _slots_held(x)
+
+
+def _slots_held(x: Any) -> dict[str, Any]:
+    """What the slots of an object hold, without asking the ``__getattr__`` of its class."""
     cls: Any = type(x)
-    yield from (member.__name__ for member in _slots(cls) if hasattr(x, member.__name__))
+    held: dict[str, Any] = {}
+    for name, member in _slots(cls).items():
+        with contextlib.suppress(AttributeError):
+            held[name] = member.__get__(x)
+    return held
+
+
+@functools.lru_cache(maxsize=4096)
+def _slots(cls: Any) -> dict[str, types.MemberDescriptorType]:
+    """The slots of a class and its bases."""
+    members = [item for c in cls.__mro__ if "__slots__" in vars(c) for item in vars(c).items()]
+    return {name: member for name, member in members if isinstance(member, types.MemberDescriptorType)}
 
 
 def constant(value: Value) -> bool:

@@ -241,9 +241,13 @@ def _without_axis(shapes: Shapes, op: Op, value: Value) -> Dims:
 
 def _concatenate(shapes: Shapes, op: Op, value: Value) -> Dims:
     dims, axis = [*shapes.dims(op.args[0])], op.attrs["axis"]
-    lengths = [shapes.dims(a)[axis] for a in op.args]
+    lengths, others = [], set()
+    for d in map(shapes.dims, op.args):
+        lengths.append(d[axis])
+        others.add(d[:axis] + d[axis + 1 :])
     known = [n for n in lengths if isinstance(n, int)]
-    dims[axis] = sum(known) if len(known) == len(lengths) else (value, axis)
+    certain = len(others) == 1 and len(known) == len(lengths)  # else it may raise an error, and is needed
+    dims[axis] = sum(known) if certain else (value, axis)
     return tuple(dims)
 
 
