@@ -345,7 +345,7 @@ class Cache:
             return self._stage_by("auto", leaves, structure, careful)
         except _NOT_FROM_SOURCE as reason:
             try:
-                s = self._stage_by("tape", leaves, structure)
+                s = self._stage_by("tape", leaves, structure, careful)
             except (GradsmithError, TypeError, RecursionError):
                 raise reason from None
             self.engine = "tape"

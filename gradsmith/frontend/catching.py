@@ -79,9 +79,15 @@ def check(
     if stage.careful and catch.depth == stage.depth and not stage.peek(condition):
         stage.builder.emit("guard", [ir.not_(condition)])
         stage.guarding = stage.builder.block
-        raise error(message.format(*map(stage.peek, args)))
+        raise guarded(error(message.format(*map(stage.peek, args))))
     stage.caught.add(CaughtError)
     stage.builder.emit("check", [condition], error=CaughtError, message=error.__name__)
+
+
+def guarded(error: Exception) -> Exception:
+    """An error for which a guard stands: a recording holds only for calls that raise it too."""
+    error.__gradsmith_guarded__ = True  # type: ignore[attr-defined]
+    return error
 
 
 def settle(stage: Stage, first: int) -> None:
@@ -147,7 +153,7 @@ def _try_host(stage: Stage, op: Op, catch: Catch) -> None:
             fails = stage.builder.emit("host", op.args, fn=_Fails(op), kwargs={}, types=(BOOL,))
             stage.builder.emit("guard", [fails])
             stage.guarding = stage.builder.block
-            raise error from None
+            raise guarded(error) from None
     stage.caught |= {np.linalg.LinAlgError, ValueError}
     outer, stage.catching = stage.catching, []
     ran = stage.builder.emit("host", [op.results[0]], fn=hosted.SUCCEEDED, kwargs={}, types=(BOOL,))

@@ -94,8 +94,8 @@ def pure(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[
     """``f(*args, **kwargs)`` run by Python; equal calls may be merged, and one that nobody needs is dropped."""
     c = _Call(stage, f, args, kwargs, like)
     function = HostFunction(c.name, c.run, len(c.types) == 1)
-    stage.builder.emit("host", c.operands, fn=function, types=tuple(c.types), kwargs={})
-    return c.result(stage.builder.block.ops[-1].results)
+    made = stage.builder.emit("host", c.operands, fn=function, types=tuple(c.types), kwargs={})
+    return c.result([made] if isinstance(made, Value) else made or [])
 
 
 def effect(stage: Stage, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], like: Any) -> Any:

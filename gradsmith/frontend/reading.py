@@ -65,6 +65,7 @@ class Outside:
         self.scopes: dict[int, dict[str, Any]] = {}  # globals of the functions found
         self.cells: list[types.CellType] = []  # and their closures
         self.compares = False  # whether code asks if two objects are one
+        self.catches = False  # whether code handles errors
         self.complete = True  # whether everything was looked at
         self._seen: dict[int, Any] = {}
         self._holders: list[Any] = []
@@ -163,6 +164,7 @@ class Outside:
             return
         self._holders.append(f)
         self.compares = self.compares or _compares(f.__code__)
+        self.catches = self.catches or _catches(f.__code__)
         names = set(_names(f.__code__))
         if _acts(f.__code__, f.__globals__, names):
             self.complete = False  # Python runs it again at each call
@@ -234,6 +236,12 @@ class Outside:
 def _generated(cls: type, method: types.FunctionType) -> bool:
     """Whether ``dataclass`` wrote the method."""
     return hasattr(cls, "__dataclass_fields__") and method.__code__.co_filename == "<string>"
+
+
+def _catches(code: types.CodeType) -> bool:
+    """Whether the code has a ``try`` or ``with``."""
+    inner = any(_catches(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return inner or bool(code.co_exceptiontable)
 
 
 def _compares(code: types.CodeType) -> bool:

@@ -24,6 +24,7 @@ from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
 from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, recursion, rules
 from gradsmith.frontend import stage as st
+from gradsmith.frontend.catching import Catch
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.recorded import WRITTEN, RecordedArray, RecordedNumber, evaluate
@@ -125,7 +126,7 @@ class Recorder:
     @contextmanager
     def _run_of(self, f: Any, arguments: Any) -> Iterator[None]:
         stage, outermost = self.stage, not self.running
-        before = stage.engine, self.live, stage.builder.loc
+        before = stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching
         own = None
         if not self.scopes or self.scopes[-1].block is not stage.builder.block:
             own = Scope(self, stage.builder.block)
@@ -134,6 +135,8 @@ class Recorder:
             with recursion.users():
                 self.outside = reading.Outside(f)
             self.outside.add_argument(arguments)
+            if self.outside.catches:  # which errors are raised decides what is recorded
+                stage.careful, stage.catching = True, [*stage.catching, Catch((Exception,), stage.depth)]
         stage.engine = "tape"
         self.running += 1
         kept = succeeded = False
@@ -147,7 +150,7 @@ class Recorder:
             succeeded = True
         finally:
             self.running -= 1
-            stage.engine, self.live, stage.builder.loc = before
+            stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching = before
             if own is not None:
                 self.scopes.remove(own)
                 own.open = own.lasting

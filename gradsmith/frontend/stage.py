@@ -411,7 +411,7 @@ class Stage:
             else:
                 self._guard_equal(condition, holds)
                 if not holds:
-                    raise guarded(error(message.format(*(self.peek(as_value(a)) for a in args))))
+                    raise catching.guarded(error(message.format(*(self.peek(as_value(a)) for a in args))))
                 return
         catch = catching.handler(self, error)
         if isinstance(condition, Value):
@@ -455,12 +455,6 @@ class Stage:
     @property
     def loc(self) -> Location | None:
         return self.builder.loc
-
-
-def guarded(error: Exception) -> Exception:
-    """An error that a recorded operation raised; the tape holds only for calls that raise it too."""
-    error.__gradsmith_guarded__ = True  # type: ignore[attr-defined]
-    return error
 
 
 def _given_length(op: Op) -> Value | None:

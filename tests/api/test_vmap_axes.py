@@ -79,3 +79,38 @@ def test_arguments_by_name(options: Any) -> None:
 def test_axes_that_do_not_fit(in_axes: Any, out_axes: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gs.vmap(lambda x: x, in_axes, out_axes)(ROWS)
+
+
+@pytest.mark.filterwarnings("ignore:.*recorded on a tape")
+@pytest.mark.parametrize("engine", ("auto", "tape"))
+def test_errors_that_the_function_handles(engine: str) -> None:
+    """Whether nobody needs what raises, and whether it raises in all rows, in some or in none."""
+
+    def unused(x: Any, s: Any, n: int) -> Any:
+        try:
+            x[n]
+            s = 0.3 * s
+        except IndexError:
+            s = s + x[0]
+        return s * s
+
+    def in_some(x: Any, s: Any, n: int) -> Any:
+        try:
+            x[int(s > 2.0) + n]
+            return s * x[0]
+        except IndexError:
+            return s * s
+
+    x, rows = np.arange(1.0, 5.0), np.array([1.0, 2.5, 3.0])
+    for f in (unused, in_some):
+        gradient = gs.grad(f, 1, engine=engine)
+        every = gs.vmap(gradient, (None, 0, None), engine=engine)
+        for n in (1, 3, 4, 2, 3):
+            expected = [(f(x, s + 1e-6, n) - f(x, s - 1e-6, n)) / 2e-6 for s in rows]
+            np.testing.assert_allclose(every(x, rows, n), expected, rtol=1e-8)
+
+    def never_handled(x: Any, s: Any) -> Any:
+        return x[5] * s
+
+    with pytest.raises(IndexError):
+        gs.vmap(gs.grad(never_handled, 1), (None, 0), engine=engine)(x, rows)
