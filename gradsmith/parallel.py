@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gradsmith import tree
 
 #: seconds of work from which a call is shared: handing it to a thread takes some ten microseconds
 WORTH = 2e-3
+_TRIALS = 3
 
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -63,18 +65,26 @@ class _Rows:
 
 @dataclass
 class _Outcome:
-    """What a call with certain shapes returns, and how long it takes."""
+    """What a call with certain shapes returns, and how long it takes one thread, and all of them."""
 
     structure: tree.Tree
     arrays: list[tuple[tuple[int, ...], np.dtype]]
-    seconds: float
+    alone: list[float] = field(default_factory=list)
+    shared: list[float] = field(default_factory=list)
+
+    @property
+    def worth_sharing(self) -> bool:
+        """Both ways are tried a few times: work that waits for memory gains nothing by another thread."""
+        if len(self.alone) < _TRIALS:
+            return False
+        return len(self.shared) < _TRIALS or min(self.shared) < 0.9 * min(self.alone)
 
 
 class Splitter:
     """Decides whether a call is shared between threads, and does it.
 
-    ``always``: also when the work is small. Every call with new shapes is first run by one thread, to see what it
-    returns and how long it takes.
+    ``always``: also when it does not pay. Calls with new shapes are first run by one thread, to see what they return and
+    how long they take.
     """
 
     def __init__(self, axes: int | None | Sequence[int | None], always: bool):
@@ -87,8 +97,12 @@ class Splitter:
         if seconds < WORTH and not self.always:
             return
         rows, (leaves, structure) = self._rows(args), tree.flatten(result)
-        if rows is not None and all(type(x) is np.ndarray and len(x) == rows.length for x in leaves):
-            self._known[rows.key] = _Outcome(structure, [(x.shape, x.dtype) for x in leaves], seconds)
+        if rows is None or not all(type(x) is np.ndarray and len(x) == rows.length for x in leaves):
+            return
+        outcome = _Outcome(structure, [(x.shape, x.dtype) for x in leaves])
+        trials = self._known.setdefault(rows.key, outcome).alone
+        if len(trials) < _TRIALS:
+            trials.append(seconds)
 
     def call(self, run: Callable[..., Any], args: Sequence[Any]) -> Any:
         """The result of ``run(*args)``, or NotImplemented if one thread shall do it."""
@@ -98,6 +112,9 @@ class Splitter:
         outcome = None if rows is None else self._known.get(rows.key)
         if rows is None or outcome is None or rows.length < 2 * cores():
             return NotImplemented
+        if not (self.always or outcome.worth_sharing):
+            return NotImplemented
+        start = time.perf_counter()
         results = [np.empty(shape, dtype) for shape, dtype in outcome.arrays]
 
         def part(start: int, stop: int) -> None:
@@ -114,6 +131,8 @@ class Splitter:
         for error in errors:
             if error is not None:
                 raise error
+        if len(outcome.shared) < _TRIALS:
+            outcome.shared.append(time.perf_counter() - start)
         return tree.unflatten(outcome.structure, results)
 
     def _rows(self, args: Sequence[Any]) -> _Rows | None:

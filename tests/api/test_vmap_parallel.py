@@ -74,9 +74,22 @@ def test_small_work_stays_with_one_thread(two: list[str]) -> None:
 
 
 def test_large_work_is_shared_by_itself(two: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried by one thread first, then by all; what is not faster by it is shared no more."""
     monkeypatch.setattr(parallel, "WORTH", 1e-6)
-    shared(gs.vmap(gs.grad(walk)), ROWS)
-    assert len(set(two)) == 2
+    f = gs.vmap(gs.grad(walk))
+    for _ in range(1 + parallel._TRIALS):
+        f(ROWS)
+    assert not two
+    expected = gs.vmap(gs.grad(walk), parallel=False)(ROWS)
+    for _ in range(parallel._TRIALS):
+        np.testing.assert_array_equal(f(ROWS), expected)
+    assert len(two) == 2 * parallel._TRIALS and len(set(two)) == 2
+    (outcome,) = f._splitter._known.values()
+    for seconds, pays in ((1e3, True), (0.0, False)):
+        outcome.alone[:] = [seconds] * parallel._TRIALS
+        two.clear()
+        f(ROWS)
+        assert bool(two) == pays
 
 
 def test_what_cannot_be_shared_is_done_by_one_thread(two: list[str]) -> None:
