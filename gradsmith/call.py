@@ -324,8 +324,8 @@ class Cache:
     ) -> None:
         self.fast = self.by_form = None
         self.latest = s
-        if s.writes or s.state or s.changes_given or s.effects or s.compares:
-            return
+        if s.writes or s.state or s.changes_given or s.effects or s.compares or _aliases(leaves):
+            return  # what is tried first does not ask which arguments are one array
         self.by_form = _by_form(s, leaves, structure)
         flat = not kwargs and len(s.dynamic) == len(args) == structure.num_leaves
         if not flat or not s.result.direct or s.captures:

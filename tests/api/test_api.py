@@ -550,3 +550,21 @@ def test_check_grads_finds_what_is_wrong() -> None:
         check_grads(lambda x: np.floor(x * 1e3) / 1e3, (X,), order=1)
     with pytest.raises(ValueError, match="modes"):
         check_grads(kink, (1.0,), modes=("sideways",))
+
+
+def test_one_array_for_two_arguments_and_then_two_arrays(backend: str) -> None:
+    def flat(x: Any, y: Any) -> Any:
+        return np.sum((2 * x + y) ** 2)
+
+    def nested(x: Any, d: Any) -> Any:
+        return flat(x, d["y"])
+
+    x, y = np.arange(3.0), np.ones(3)
+    for gradient, put in (
+        (gs.grad(flat, backend=backend), lambda a: a),
+        (gs.grad(nested, backend=backend), lambda a: {"y": a}),
+    ):
+        for second in (x, y, x, y):  # what was compiled for one array must not serve two
+            np.testing.assert_allclose(gradient(x, put(second)), 4 * (2 * x + second))
+        with pytest.raises(ValueError):
+            gradient(x, put(np.ones(4)))
