@@ -379,7 +379,7 @@ class Loop:
         self.ambiguous: dict[Slot, str] = {}  # slots whose array must not be written, and why
         self.notes: dict[Slot, str] = {}  # the same for cells from before the loop
         self.orders: list[tuple[dict[Any, Any], list[Any]]] = []  # of the keys of dicts that the body writes
-        self.shared: set[Slot] = set()  # slots that hold lists or dicts with other names
+        self.shared: dict[Slot, None] = {}  # slots that hold lists or dicts with other names
         self.merged: set[Slot] = set()  # slots whose array may be one of the caller's
         self.always = False  # the condition of a while loop that may be left by a jump is the constant True
         self.eager: set[Slot] = set()  # slots taken to be carried before the body was staged
@@ -445,7 +445,7 @@ class Loop:
                 if cell.birth < self.birth:
                     self.notes.setdefault(Slot("attr", cell, "ambiguous"), AMBIGUOUS)
         if any(names.containers[id(c)] > 1 for c in containers_in(x)):
-            self.shared.add(slot)
+            self.shared[slot] = None
 
     # one round: stage condition and body with the present descriptions
 

@@ -15,7 +15,7 @@ import logging
 import random
 import sysconfig
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -165,7 +165,7 @@ class Outside:
         self._holders.append(f)
         self.compares = self.compares or _compares(f.__code__)
         self.catches = self.catches or _catches(f.__code__)
-        names = set(_names(f.__code__))
+        names = dict.fromkeys(_names(f.__code__))
         if _acts(f.__code__, f.__globals__, names):
             self.complete = False  # Python runs it again at each call
         self._place(lambda: f.__code__, f.__code__, f.__name__)
@@ -180,7 +180,7 @@ class Outside:
                 continue  # not assigned yet: the function assigns it before it reads it, or fails
         scope = f.__globals__
         modules = []
-        for name in names & scope.keys():
+        for name in [n for n in names if n in scope]:
             found = scope[name]
             if isinstance(found, types.ModuleType):
                 modules += [found] if not is_library(found.__name__) else []
@@ -188,7 +188,7 @@ class Outside:
             self._place(lambda name=name: scope[name], found, name)
         for module in modules:
             self.scopes[id(vars(module))] = vars(module)
-            for name in names & set(vars(module)):
+            for name in [n for n in names if n in vars(module)]:
                 self._place(lambda m=module, name=name: getattr(m, name), getattr(module, name), name)
 
     def _container(self, x: Any, name: str) -> None:
@@ -250,17 +250,18 @@ def _compares(code: types.CodeType) -> bool:
     return inner or dis.opmap["IS_OP"] in code.co_code[::2]
 
 
-def _acts(code: types.CodeType, scope: dict[str, Any], names: set[str]) -> bool:
+def _acts(code: types.CodeType, scope: dict[str, Any], names: Collection[str]) -> bool:
     """Whether the code, as far as its names tell, prints, logs, warns, or asks for the time and the like."""
     if any(name in _ACTING_BUILTINS and name not in scope for name in names):
         return True
     modules = set(_imported(code))
-    for name in names & scope.keys():
+    for name in scope.keys() & names:
         found = scope[name]
         module = found.__name__ if isinstance(found, types.ModuleType) else getattr(found, "__module__", None)
         if isinstance(module, str) and (isinstance(found, types.ModuleType) or callable(found)):
             modules.add(module)
-    return any(m in _ACTING and (_ACTING[m] is None or names & _ACTING[m]) for m in modules)  # type: ignore[operator]
+    acting = [_ACTING[m] for m in modules if m in _ACTING]
+    return any(known is None or not known.isdisjoint(names) for known in acting)
 
 
 def _imported(code: types.CodeType) -> Iterator[str]:

@@ -129,7 +129,7 @@ class Shapes:
     def _learn(self, op: Op) -> None:
         """Lengths other than one that are broadcast together are equal."""
         for axis in range(-op.result.ndim, 0):
-            lengths = {self.dim(a, a.ndim + axis) for a in op.args if a.ndim + axis >= 0}
+            lengths = dict.fromkeys(self.dim(a, a.ndim + axis) for a in op.args if a.ndim + axis >= 0)
             known = sorted((n for n in lengths if self._is_not_one(n) and n != const(1)), key=lambda n: n[0] != "const")
             self._equal.update((n, known[0]) for n in known[1:] if n[0] != "const")
 

@@ -95,9 +95,9 @@ class Shapes:
         ndim = max(map(len, all_dims))
         out: list[Key] = []
         for axis in range(ndim):
-            keys = {d[axis - ndim] for d in all_dims if len(d) >= ndim - axis} - {1}
-            if len(keys) > 1:
-                keys = {k for k in keys if self._is_not_one(k)} or {opaque(axis)}
+            keys = [k for d in all_dims if len(d) >= ndim - axis and (k := d[axis - ndim]) != 1]
+            if any(k != keys[0] for k in keys):
+                keys = [k for k in keys if self._is_not_one(k)] or [opaque(axis)]
             out.append(min(keys, key=_order) if keys else 1)
         return tuple(out)
 
@@ -115,7 +115,7 @@ class Shapes:
         arrays = [d for d in map(self.dims, args) if d]
         news = []
         for k in range(1, max(map(len, arrays), default=0) + 1):
-            keys = sorted({d[-k] for d in arrays if len(d) >= k and self._is_not_one(d[-k])}, key=_order)
+            keys = sorted((d[-k] for d in arrays if len(d) >= k and self._is_not_one(d[-k])), key=_order)
             for key in keys[1:]:
                 if self.learn_equal(keys[0], key):
                     news.append((keys[0], key))
