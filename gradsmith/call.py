@@ -6,7 +6,6 @@ what the function reads from outside. A call tries those of its signature; when 
 
 from __future__ import annotations
 
-import threading
 import time
 import types
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from gradsmith.frontend.stage import Capture, NeedConcrete, Stage, check_array, 
 from gradsmith.frontend.state import State, holds_twice, places, state
 from gradsmith.frontend.values import Array, Cell, NotSpecialised, Scalar, Text
 from gradsmith.ir.program import Block, Input, Location, Output, Program, Value, free_values
+from gradsmith.locking import new_lock
 from gradsmith.results import Places, Result
 from gradsmith.transforms.expand import expand
 from gradsmith.transforms.simplify import simplify
@@ -212,7 +212,7 @@ class Cache:
         )
         self._found: dict[Any, list[Specialisation]] = {}
         self._varying: set[str] = set()  # ints outside that differed between calls: they are read at each call
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         rules.listen(self)
 
     def clear(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from gradsmith import tree
+from gradsmith.locking import new_lock
 
 #: seconds of work from which a call is shared: handing it to a thread takes some ten microseconds
 WORTH = 2e-3
 _TRIALS = 3
 
-_lock = threading.Lock()
+_lock = new_lock()
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -36,9 +36,9 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """A forked process has none of its parent's threads, and perhaps a lock that nobody will release."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    """A forked process has none of its parent's threads."""
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):

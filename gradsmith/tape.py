@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from gradsmith.frontend.reading import once
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar
 from gradsmith.ir.program import Location, Value
+from gradsmith.locking import new_lock
 
 ArgNums = int | Sequence[int] | None
 
@@ -61,7 +61,7 @@ class Tape:
         self._strict = strict
         self._backend = "python"
         self._recordings: list[_Recording] = []
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._made: dict[Any, api.Compiled] = {}
         self.__name__ = getattr(f, "__name__", type(f).__name__)
         self._record(tuple(args))

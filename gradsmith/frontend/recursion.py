@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-import threading
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gradsmith.frontend.interrupts import finish
+from gradsmith.locking import new_lock
 
 _STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 limit = sys.getrecursionlimit()  # the user's, while it is raised
 _running: set[object] = set()  # the stagings that have not ended
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import functools
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from gradsmith.frontend.leftovers import Slots
 from gradsmith.frontend.places import ABSENT, Place, places_in
 from gradsmith.frontend.reading import of_library
 from gradsmith.frontend.values import Recorded
+from gradsmith.locking import new_lock
 
 _MODULES = (
     *("numpy", "numpy.linalg", "numpy.fft", "math", "cmath", "gradsmith"),
@@ -68,7 +68,7 @@ class _Replacement:
 
 
 _replaced: dict[Any, _Replacement] = {}
-_lock = threading.RLock()
+_lock = new_lock()
 
 
 @contextmanager

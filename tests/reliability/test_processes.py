@@ -84,6 +84,26 @@ functions.gradient(0.5)
 gc.freeze(); gc.disable()
 print(functions.gradient(0.5) == gs.grad(functions.f)(0.5))
 """,
+    "a child forked while other threads compile": """
+import os, signal, threading, time
+threads = [threading.Thread(target=lambda: gs.hessian(functions.f)(0.5)) for _ in range(3)]
+for thread in threads:
+    thread.start()
+same = gs.derivative(functions.f)
+threads.append(threading.Thread(target=lambda: same(0.5)))
+threads[-1].start()
+codes = []
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(0 if abs(gs.grad(functions.f)(0.5) - same(0.5)) < 1e-12 else 1)
+    codes.append(os.waitpid(child, 0)[1])
+    time.sleep(0.01)
+for thread in threads:
+    thread.join()
+print(codes == [0] * 10)
+""",
     "a handler of a signal": """
 import signal, time
 seen = []

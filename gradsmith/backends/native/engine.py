@@ -8,7 +8,11 @@ from typing import Any
 
 import llvmlite.binding as ll
 
+from gradsmith.locking import wait_before_fork
+
 _lock = threading.RLock()
+wait_before_fork(ll.ffi.lib._lock._lock)  # what is thrown away is freed at any time
+wait_before_fork(_lock)  # taken first: hooks run in reverse
 
 #: size of a module, in lines, from which the cheap code generator is used (the good one is superlinear in block size)
 LARGE = 6000
