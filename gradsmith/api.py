@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from gradsmith import tracebacks
 from gradsmith.call import Cache, Specialisation
 from gradsmith.explain import explain
 from gradsmith.frontend import batch, captured, derive, jacobians, recording
@@ -70,14 +71,18 @@ class Compiled:
         self._cache.parameters = _parameters(f)
 
     def __call__(self, *args: Any, out: Any = _NOT_GIVEN, **kwargs: Any) -> Any:
-        if out is not _NOT_GIVEN:
-            return self._call_with_out(args, kwargs, out)
-        fast = self._cache.fast
-        if fast is not None and not kwargs:
-            result = fast(*args)
-            if result is not NotImplemented:
-                return result
-        return self._call(args, kwargs, None)
+        try:
+            if out is not _NOT_GIVEN:
+                return self._call_with_out(args, kwargs, out)
+            fast = self._cache.fast
+            if fast is not None and not kwargs:
+                result = fast(*args)
+                if result is not NotImplemented:
+                    return result
+            return self._call(args, kwargs, None)
+        except Exception as error:
+            tracebacks.shorten(error)
+            raise
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         recorder = recording.active()
@@ -120,6 +125,7 @@ class Compiled:
     def _specialisation(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Specialisation:
         return self._cache.specialise(args, kwargs)
 
+    @tracebacks.shortened
     def source(self, *args: Any, **kwargs: Any) -> str:
         """Readable NumPy source of what a call with these arguments computes; it runs by itself.
 
@@ -160,10 +166,12 @@ class Compiled:
         cache.parameters = (*x[:1], f"{x[0]}_dot") if self._kind == "hvp" and x else x
         return cache
 
+    @tracebacks.shortened
     def program(self, *args: Any, **kwargs: Any) -> str:
         """The typed Program that a call with these arguments runs, as text."""
         return str(self._specialisation(args, kwargs).program)
 
+    @tracebacks.shortened
     def explain(self, *args: Any, **kwargs: Any) -> str:
         """What of a call runs natively, what calls back into NumPy, what is stored for the reverse pass, compile time."""
         return explain(self._specialisation(args, kwargs))
@@ -446,6 +454,9 @@ def hvp(f: Callable[..., Any], *, backend: str = "native", engine: str = "auto")
     return Compiled(f, "hvp", emit, backend, engine)
 
 
+tracebacks.keep(Compiled.__call__)
+
+
 class _Mapped(Compiled):
     """A function made by :func:`vmap`, whose rows may be shared between threads."""
 
@@ -456,7 +467,11 @@ class _Mapped(Compiled):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             return super().__call__(*args, **kwargs)
-        result = self._splitter.call(super().__call__, args)
+        try:
+            result = self._splitter.call(super().__call__, args)
+        except Exception as error:
+            tracebacks.shorten(error)
+            raise
         if result is not NotImplemented:
             return result
         start, before = time.perf_counter(), self._cache.latest

@@ -451,7 +451,7 @@ def stage_call(
             left = None if outside is None else state(stage, outside)
         except BaseException as error:  # an interrupt, too, leaves the user's objects as they were
             stage.heap.restore()
-            add_location(error, stage.loc or defined_at)
+            add_location(error, stage.builder.place or defined_at)
             if stage.caught and not stage.careful and isinstance(error, Exception):
                 raise TryCarefully from error  # what is handled may be raised before this
             if isinstance(error, EvaluationFailed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from gradsmith.ir.program import Location
 
@@ -56,9 +57,69 @@ def located(loc: Location | None) -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the user's code an error was raised."""
+
+    location: Location | None  # in staged or compiled code, with the calls around it
+    below: int  # how many entries its traceback had then: those of what this place called
+    note: str
+
+
 def add_location(error: BaseException, loc: Location | None) -> None:
     """Note the user's file and line on ``error``, once."""
-    if loc is None or getattr(error, "__gradsmith_located__", False):
+    if loc is not None:
+        _add_origin(error, loc, loc)
+
+
+def add_run(error: BaseException, loc: Location | None, staged: Location | None) -> None:
+    """As :func:`add_location`, for an error that passed frames of functions that Python ran, called by staged code at ``staged``."""
+    if loc is not None:
+        _add_origin(error, loc, staged)
+
+
+def _add_origin(error: BaseException, loc: Location, staged: Location | None) -> None:
+    if origin(error) is not None:
         return
-    error.add_note(f"  at {loc}")
-    error.__gradsmith_located__ = True  # type: ignore[attr-defined]
+    below, trace = 0, error.__traceback__
+    while trace is not None:
+        below, trace = below + 1, trace.tb_next
+    note = f"  at {loc}"
+    error.add_note(note)
+    error.__gradsmith_origin__ = Origin(staged, below, note)  # type: ignore[attr-defined]
+
+
+def call_around(error: BaseException, caller: Location | None) -> None:
+    """Note where the function was called whose code is refused as a whole."""
+    found = origin(error)
+    if found is not None and found.location is not None and found.location.caller is None:
+        location = replace(found.location, caller=caller)
+        error.__gradsmith_origin__ = replace(found, location=location)  # type: ignore[attr-defined]
+
+
+def origin(error: BaseException) -> Origin | None:
+    """Where in the user's code an error was raised, if that is known."""
+    return getattr(error, "__gradsmith_origin__", None)
+
+
+def handled(error: BaseException, loc: Location | None) -> None:
+    """Note that the user's code handles an error, raised at ``loc`` at the latest: it is the context of what it raises then."""
+    add_location(error, loc)
+    error.__gradsmith_handled__ = True  # type: ignore[attr-defined]
+
+
+def is_handled(error: BaseException) -> bool:
+    """Whether the user's code handled an error."""
+    return hasattr(error, "__gradsmith_handled__")
+
+
+def forget_origin(error: BaseException) -> None:
+    """Take away what was noted on an error: its traceback says it."""
+    found = origin(error)
+    if found is not None:
+        error.__notes__ = [note for note in error.__notes__ if note is not found.note]
+        if not error.__notes__:
+            del error.__notes__
+        del error.__gradsmith_origin__  # type: ignore[attr-defined]
+    if is_handled(error):
+        del error.__gradsmith_handled__  # type: ignore[attr-defined]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from gradsmith import tracebacks
 from gradsmith.api import Compiled, jit
 
 
@@ -27,12 +28,20 @@ class Prepared:
         return tuple(x for x in self._places.arrays if x is not None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._compiled._call(args, kwargs, self._places)
+        try:
+            return self._compiled._call(args, kwargs, self._places)
+        except Exception as error:
+            tracebacks.shorten(error)
+            raise
 
     def __repr__(self) -> str:
         return f"<gradsmith prepared {self._compiled.__name__}>"
 
 
+tracebacks.keep(Prepared.__call__)
+
+
+@tracebacks.shortened
 def prepare(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Prepared:
     """Compile a call and allocate its results, for calling it often.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith import api, call, tree
+from gradsmith import api, call, tracebacks, tree
 from gradsmith.errors import TapeMismatch
 from gradsmith.frontend import derive
 from gradsmith.frontend import stage as st
@@ -22,6 +22,7 @@ from gradsmith.locking import new_lock
 ArgNums = int | Sequence[int] | None
 
 
+@tracebacks.shortened
 def record(f: Callable[..., Any], *args: Any, strict: bool = False) -> Tape:
     """Run ``f(*args)`` once, with recording numbers and arrays, and keep what was computed as a :class:`Tape`.
 
@@ -105,7 +106,11 @@ class Tape:
         return self._replay(self._derived("hessian", argnums), args, out)
 
     def _replay(self, derived: api.Compiled, args: tuple[Any, ...], out: Any) -> Any:
-        return derived(*args) if out is None else derived(*args, out=out)
+        try:
+            return derived(*args) if out is None else derived(*args, out=out)
+        except Exception as error:
+            tracebacks.shorten(error)
+            raise
 
     # ---- derivatives of the recording -------------------------------------------------------------------------------
 

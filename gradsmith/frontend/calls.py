@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode
+from gradsmith.errors import MissingRule, SourceUnavailable, UnsupportedCode, add_location, call_around
 from gradsmith.frontend import builtins as staged_builtins
 from gradsmith.frontend import (
     catalogue,
@@ -429,6 +429,9 @@ def call_source(
     assert isinstance(f, types.FunctionType)
     try:
         code = compiled(f.__code__, f.__module__ or "")
+    except UnsupportedCode as error:
+        call_around(error, stage.builder.place)
+        raise
     except SourceUnavailable as unavailable:
         if not contains_symbolic([f, *args, *kwargs.values()]):
             return _native(stage, f, args, kwargs)
@@ -505,8 +508,13 @@ def _run(
     frame.code, frame.functions = code, tuple(map(_code_of, args))
     _check_recursion(stage, frame)
     frame.vars[JUMP] = FALL
+    frame.called_at = stage.called_at(code.scope.quiet)
     stage.frames.append(frame)
-    result = code.body(frame)
+    try:
+        result = code.body(frame)
+    except Exception as error:
+        add_location(error, stage.builder.place)
+        raise
     del stage.frames[frames:]
     stage.builder.loc = loc
     return result if code.is_lambda else result_of(frame)

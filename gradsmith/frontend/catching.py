@@ -9,6 +9,7 @@ specialise the branch, or unroll the loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gradsmith.frontend.values import Scalar
 from gradsmith.ir import builder as ir
 from gradsmith.ir import interpreter
 from gradsmith.ir.ops import ELEMENTWISE, consumed_axes
-from gradsmith.ir.program import Block, Op, Value, free_values
+from gradsmith.ir.program import Block, Location, Op, Value, free_values
 from gradsmith.ir.types import BOOL, ArrayType
 
 if TYPE_CHECKING:
@@ -51,6 +52,17 @@ class Builder(ir.Builder):
     def __init__(self, stage: Stage):
         super().__init__(Block())
         self.stage = stage
+        self._placed: tuple[Location | None, Location | None, Location | None] = (None, None, None)
+
+    @property
+    def place(self) -> Location | None:
+        loc, frames = self.loc, self.stage.frames
+        around = frames[-1].called_at if frames else None
+        if loc is None or around is None or loc.caller is not None:
+            return loc
+        if self._placed[0] is not loc or self._placed[1] is not around:
+            self._placed = loc, around, replace(loc, caller=around)
+        return self._placed[2]
 
     def emit(self, name: str, args: Sequence[Value], name_hint: str = "", **attrs: Any) -> Any:
         if not self.stage.catching:

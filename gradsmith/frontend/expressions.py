@@ -477,7 +477,7 @@ def _comprehension(node: Any, scope: Scope, kind: str) -> Expr:
 
     def evaluate(frame: Frame, first: Any) -> Any:
         child = Frame(frame.stage, frame, frame.globals, frame.cells, frame.function)
-        child.owner = frame.owner or frame
+        child.owner, child.called_at = frame.owner or frame, frame.called_at
         out: list[Any] = frame.stage.heap.born([])
         frame.stage.frames.append(child)
         child.vars["%list"] = out

@@ -48,7 +48,7 @@ class Frame:
 
     __slots__ = (
         *("stage", "vars", "parent", "globals", "cells", "function", "owner"),
-        *("on_yield", "interruptible", "cls", "code", "functions", "depth"),
+        *("on_yield", "interruptible", "cls", "code", "functions", "depth", "called_at"),
     )
 
     def __init__(
@@ -66,6 +66,7 @@ class Frame:
         )
         self.functions: tuple[Any, ...] = ()
         self.depth = stage.depth
+        self.called_at: Location | None = None  # where it was called, and the calls around that
         self.on_yield: Callable[[Any], Any] | None = None  # of a generator: takes what is yielded; whether to stop
         self.interruptible = False  # whether ``on_yield`` may ask the generator to stop
         self.cls: type | None = None  # of the body of a class: the class

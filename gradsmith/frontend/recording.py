@@ -21,7 +21,7 @@ import numpy as np
 
 from gradsmith import tree
 from gradsmith.backends import effects
-from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_location
+from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_run
 from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, recursion, rules
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.catching import Catch
@@ -82,14 +82,15 @@ class Recorder:
         if leaves:
             wrapped = {id(x): self._passed(x) for x in leaves}  # one array passed twice is one object
             args, kwargs = tree.unflatten(structure, [wrapped[id(x)] for x in leaves])
+        staged = self.stage.builder.place if self.running == 1 else None  # else Python runs what is around it, too
         self.live = True
         try:
             result = f(*args, **kwargs)
         except Exception as error:
             where = self._raised_at(error)
-            add_location(error, where)
+            add_run(error, where, staged)
             if self.refused not in (None, error):  # the function, or compiled code, made another error of it
-                add_location(self.refused, where)
+                add_run(self.refused, where, staged)
                 raise self.refused from error
             if isinstance(error, TypeError) and ("Recorded" in str(error) or "JSON" in str(error)):
                 error.add_note(_INSISTS)
@@ -507,8 +508,16 @@ def warn(f: Any, reason: BaseException | str) -> None:
         f"{name} is run by Python and recorded on a tape, one for each way it branches, because it cannot be staged from its "
         f"source: {reason}{where}",
         GradsmithWarning,
-        stacklevel=5,
+        stacklevel=_users_level(),
     )
+
+
+def _users_level() -> int:
+    """How many frames above the caller the innermost line of the user's code is, for ``warnings.warn``."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _internal(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 _warned: set[Any] = set()  # code objects, and names of functions that have none

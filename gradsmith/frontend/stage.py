@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradsmith.backends import host
-from gradsmith.errors import UnsupportedCode
+from gradsmith.errors import UnsupportedCode, add_location
 from gradsmith.frontend import catching
 from gradsmith.frontend.heap import Heap, Slot
 from gradsmith.frontend.values import Array, Grown, NotSpecialised, Scalar, Symbolic, Text, fresh, is_weak
@@ -372,10 +372,19 @@ class Stage:
         try:
             with self.builder.region(params) as block:
                 yield block
+        except Exception as error:
+            add_location(error, self.builder.place)
+            raise
         finally:
             self.depth -= 1
             self.builder.loc = loc
             del self.frames[frames:]
+
+    def called_at(self, quiet: bool) -> Location | None:
+        """Where a function that is called now is called: for gradsmith's own code, where the code around it is called."""
+        if quiet:
+            return self.frames[-1].called_at if self.frames else None
+        return self.builder.place
 
     @contextmanager
     def run_by(self, engine: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from gradsmith.errors import UnsupportedCode
+from gradsmith.errors import UnsupportedCode, handled
 from gradsmith.frontend import calls, catching, flow, managers, objects
 from gradsmith.frontend.aliases import BREAK, CONTINUE, FALL, JUMP, RETURN, RETURNED
 from gradsmith.frontend.arithmetic import inplace
@@ -32,7 +32,7 @@ from gradsmith.frontend.loops import Facts, for_each, while_
 from gradsmith.frontend.source import FunctionNode
 from gradsmith.frontend.stage import Stage
 from gradsmith.frontend.values import Array, Scalar, Symbolic, Text
-from gradsmith.ir.program import Const
+from gradsmith.ir.program import Const, Location
 
 #: runs a statement; ``rest()`` stages the statements after it, and True is returned if that was done
 Stmt = Callable[[Frame, Callable[[], None] | None], bool]
@@ -711,9 +711,10 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
         for h in node.handlers
     ]
 
-    def handle(frame: Frame, error: Exception) -> bool:
+    def handle(frame: Frame, error: Exception, place: Location | None) -> bool:
         for kind, store, action in handlers:
             if isinstance(error, kind(frame)):
+                handled(error, place)
                 catching.check_guarded(frame.stage)
                 if store is not None:
                     store(frame, error)
@@ -729,8 +730,9 @@ def _try(node: ast.Try, scope: Scope, live: Liveness) -> Callable[[Frame], None]
         except INTERNAL:
             raise
         except Exception as error:
+            place = frame.stage.builder.place
             del frame.stage.frames[frames:]
-            if not handle(frame, error):
+            if not handle(frame, error, place):
                 raise
             return
         jump = frame.vars.get(JUMP, FALL)

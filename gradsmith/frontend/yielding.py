@@ -46,6 +46,7 @@ def run(frame: Frame, code: Code, on_yield: Callable[[Any], Any], interruptible:
     frames, loc = len(stage.frames), stage.builder.loc
     frame.on_yield, frame.interruptible = on_yield, interruptible
     stage.heap.write(Slot("key", frame.vars, JUMP), FALL)
+    frame.called_at = stage.called_at(code.scope.quiet)
     stage.frames.append(frame)
     code.body(frame)
     del stage.frames[frames:]

@@ -27,6 +27,11 @@ class Builder:
         self.block = block if block is not None else Block()
         self.loc: Location | None = None
 
+    @property
+    def place(self) -> Location | None:
+        """``loc``, with the calls around it as far as they are known."""
+        return self.loc
+
     def __enter__(self) -> Builder:
         _stack().append(self)
         return self
@@ -36,7 +41,7 @@ class Builder:
 
     def emit(self, name: str, args: Sequence[Value], name_hint: str = "", **attrs: Any) -> Any:
         """Emit an operation without regions; returns its result, a list of results, or None."""
-        op = Op(name, args, attrs, (), infer(name, args, attrs), self.loc)
+        op = Op(name, args, attrs, (), infer(name, args, attrs), self.place)
         self.block.ops.append(op)
         if name_hint and op.results:
             op.results[0].name = name_hint
@@ -44,7 +49,7 @@ class Builder:
 
     def emit_control(self, name: str, args: Sequence[Value], regions: Sequence[Block], **attrs: Any) -> Op:
         """Emit ``if``, ``for`` or ``while``; result types are those of the last region's results."""
-        op = Op(name, args, attrs, regions, [r.type for r in regions[-1].results], self.loc)
+        op = Op(name, args, attrs, regions, [r.type for r in regions[-1].results], self.place)
         self.block.ops.append(op)
         return op
 

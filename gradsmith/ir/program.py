@@ -23,6 +23,7 @@ class Location:
     filename: str
     line: int
     function: str = ""
+    caller: Location | None = field(default=None, compare=False, repr=False)  # the call of that function, if known
 
     def __str__(self) -> str:
         return f"{self.filename}:{self.line}" + (f" in {self.function}" if self.function else "")

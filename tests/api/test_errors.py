@@ -7,6 +7,7 @@ import dis
 import inspect
 import math
 import re
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -43,9 +44,9 @@ def fails(
     for pattern in patterns:
         assert re.search(pattern, text), f"{pattern!r} is not in:\n{text}"
     if at is not None:
-        where = f"{HERE}:{line_of(*at)}"
-        assert where in text, f"{where} is not in:\n{text}"
-        assert text.count(HERE) == 1, f"more than one location:\n{text}"
+        last = traceback.extract_tb(info.value.__traceback__)[-1]
+        assert (last.filename, last.lineno) == (HERE, line_of(*at))
+        assert HERE not in text, f"the location twice:\n{text}"
 
 
 # ---- what cannot be differentiated -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import traceback
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def test_recursion_without_end_is_an_error_with_the_users_line(engine: str, monk
 
     with pytest.raises(RecursionError) as raised:
         gs.grad(endless, engine=engine)(1.0)
-    assert "test_recursion.py" in "".join(raised.value.__notes__)
+    assert traceback.extract_tb(raised.value.__traceback__)[-1].filename == __file__
     assert gs.grad(on_one_side, engine=engine)(1.0) == 1.0
     with pytest.raises(RecursionError):
         gs.grad(on_one_side, engine=engine)(-1.0)
