@@ -122,7 +122,10 @@ class Specialisation:
             except _GONE:
                 return NotImplemented
         if self.writes:
-            _check_overlap(values)
+            outside = [x for x in values[len(self.dynamic) :] if isinstance(x, np.ndarray)]
+            if len({id(x) for x in outside}) < len(outside):
+                return NotImplemented  # two places outside have come to hold one array
+            _check_overlap(values[: len(self.dynamic)], outside)
         if self.changes_given and holds_twice(arguments):
             raise UnsupportedCode(
                 "arguments that hold one list or dict in two places, of a function that changes it; pass copies"
@@ -175,11 +178,13 @@ class Specialisation:
         return results[0] if own == 1 else results[:own]
 
 
-def _check_overlap(values: Sequence[Any]) -> None:
-    arrays = list({id(x): x for x in values if isinstance(x, np.ndarray)}.values())
+def _check_overlap(arguments: Sequence[Any], outside: Sequence[np.ndarray]) -> None:
+    """One array in two arguments has been staged as one; all others must lie apart."""
+    arrays = [*{id(x): x for x in arguments if isinstance(x, np.ndarray)}.values(), *outside]
     if any(np.may_share_memory(a, b) for n, a in enumerate(arrays) for b in arrays[:n]):
         raise UnsupportedCode(
-            "arguments that share memory (one is a view of another) of a function that writes its arguments; pass copies"
+            "arguments that share memory (one is a view of another, or also read from outside) of a function that writes its "
+            "arguments; pass copies"
         )
 
 

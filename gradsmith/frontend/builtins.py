@@ -30,6 +30,7 @@ from gradsmith.frontend.values import (
     Scalar,
     Symbolic,
     Text,
+    attribute_names,
     contains_symbolic,
     dtype_of,
     fresh,
@@ -600,15 +601,18 @@ def deepcopy(stage: Stage, x: Any, memo: Any = None) -> Any:
             out: Any = memory.setdefault(id(y), stage.heap.born([]))
             out += map(copied, y)
             return out
-        if type(y) is tuple:
-            return tuple(map(copied, y))
+        if isinstance(y, tuple) and contains_symbolic(y):
+            return type(y)(*map(copied, y)) if hasattr(y, "_fields") else type(y)(map(copied, y))
         if type(y) is dict:
-            return stage.heap.born({copied(k): copied(v) for k, v in y.items()})
-        if not contains_symbolic(y) or not hasattr(y, "__dict__"):
+            out = memory.setdefault(id(y), stage.heap.born({}))
+            out.update((copied(k), copied(v)) for k, v in y.items())
+            return out
+        names = list(attribute_names(y))
+        if not names or not contains_symbolic(y):
             return copy.deepcopy(y)
         out = memory.setdefault(id(y), stage.heap.born(object.__new__(type(y))))
-        for k, v in y.__dict__.items():
-            object.__setattr__(out, k, copied(v))
+        for k in names:
+            object.__setattr__(out, k, copied(getattr(y, k)))
         return out
 
     memory: dict[int, Any] = {}

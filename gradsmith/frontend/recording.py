@@ -22,7 +22,7 @@ import numpy as np
 from gradsmith import tree
 from gradsmith.backends import effects
 from gradsmith.errors import GradsmithError, GradsmithWarning, UnsupportedCode, add_run
-from gradsmith.frontend import arithmetic, calls, leftovers, objects, reading, recursion, rules
+from gradsmith.frontend import arithmetic, calls, leftovers, objects, passed, reading, recursion, rules
 from gradsmith.frontend import stage as st
 from gradsmith.frontend.catching import Catch
 from gradsmith.frontend.generators import Handle
@@ -78,10 +78,12 @@ class Recorder:
             return self._run(f, args, kwargs)
 
     def _run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        leaves, structure = tree.flatten((tuple(args), kwargs))
+        given = tuple(args), kwargs
+        leaves, structure = tree.flatten(given)
         if leaves:
             wrapped = {id(x): self._passed(x) for x in leaves}  # one array passed twice is one object
             args, kwargs = tree.unflatten(structure, [wrapped[id(x)] for x in leaves])
+        copies = passed.Passed(given, (args, kwargs))
         staged = self.stage.builder.place if self.running == 1 else None  # else Python runs what is around it, too
         self.live = True
         try:
@@ -102,6 +104,7 @@ class Recorder:
             self.scopes[-1].lasting = True  # a pullback, say, which is called later
         unwrapped = self.unwrap_structure(result)
         self._note_births(unwrapped)
+        copies.write_back(self.stage.heap, self._unwrap_leaf)
         return unwrapped
 
     def _passed(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Make a failing function smaller: statements are left out and expressions replaced by their parts while it still fails."""
+"""Make a failing function ``f`` smaller: statements are left out and expressions replaced by their parts while it still fails."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def reduced(text: str, fails: Callable[[str], bool]) -> str:
 def _changed(tree: ast.Module, number: int) -> ast.Module | None:
     """A copy with one of the possible changes made, or None when there are not so many."""
     tree = copy.deepcopy(tree)
-    for k, change in enumerate(_changes(tree)):
+    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "f")
+    for k, change in enumerate(_changes(function)):
         if k == number:
             change()
             return ast.fix_missing_locations(tree)
     return None
 
 
-def _changes(tree: ast.Module) -> Iterator[Callable[[], None]]:
+def _changes(tree: ast.FunctionDef) -> Iterator[Callable[[], None]]:
     for node in ast.walk(tree):
         for name, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):

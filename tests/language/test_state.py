@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -289,3 +291,77 @@ def test_what_cannot_be_kept_is_refused() -> None:
         gs.jit(f, engine="source")(2.0)
     assert c.last is None
     assert gs.grad(f, engine="source")(2.0) == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("f", [f for f in FUNCTIONS if "float(" not in inspect.getsource(f)], ids=lambda f: f.__name__)
+def test_a_tape_changes_the_arguments_as_python_does(f: Callable[..., float]) -> None:
+    c, expected = Counter(), Counter()
+    compiled, derivative = gs.jit(f, engine="tape"), gs.grad(f, 1, engine="tape")
+    for x in POINTS:
+        c.active = expected.active = False
+        for held in (c, expected):
+            held.table.setdefault("a", 1.0)
+            held.table.pop("d", None)
+        before = copy.deepcopy(c)
+        derivative(c, x)
+        same_state(c, before)
+        assert compiled(c, x) == pytest.approx(f(expected, x), rel=1e-14)
+        same_state(c, expected)
+
+
+def test_two_places_outside_that_come_to_hold_one_array() -> None:
+    holder = {"a": np.zeros(2), "b": np.ones(2)}
+
+    def f(x: float) -> float:
+        holder["a"][0] += x
+        return x * holder["b"][0] + holder["a"][1]
+
+    for pattern in ((False, True, False), (True, False, True)):
+        compiled, derivative = gs.jit(f, engine="source"), gs.grad(f, engine="source")
+        for one in pattern:
+
+            def reset(one: bool = one) -> None:
+                holder["a"] = np.zeros(2)
+                holder["b"] = holder["a"] if one else np.ones(2)
+
+            reset()
+            assert derivative(3.0) == (6.0 if one else 1.0)
+            assert (compiled(3.0), holder["a"][0]) == (9.0 if one else 3.0, 3.0)
+            reset()
+            assert f(3.0) == (9.0 if one else 3.0)
+
+
+def test_an_array_that_is_an_argument_and_read_from_outside() -> None:
+    held = np.ones(2)
+
+    def f(a: np.ndarray, x: float) -> float:
+        a[0] += x
+        return held[0] * x
+
+    compiled = gs.jit(f, engine="source")
+    assert compiled(np.zeros(2), 3.0) == 3.0
+    with pytest.raises(gs.UnsupportedCode, match="also read from outside"):
+        compiled(held, 3.0)
+    assert held[0] == 1.0
+
+
+@dataclasses.dataclass(slots=True)
+class Kept:
+    pair: Any
+    values: np.ndarray
+
+
+def test_deep_copies_of_named_tuples_slots_and_cycles() -> None:
+    Named = collections.namedtuple("Named", "a b")
+
+    def f(model: dict[str, Any], x: float) -> float:
+        own = copy.deepcopy(model)
+        own["kept"].values *= x
+        own["named"].b[0] = x
+        return np.sum(own["kept"].values * model["kept"].values) + np.sum(own["kept"].pair.b) + own["named"].a * x
+
+    named = Named(2.0, np.ones(3))
+    model = {"named": named, "kept": Kept(named, np.array([1.0, 2.0]))}
+    for engine in ("source", "tape"):
+        assert gs.jit(f, engine=engine)(model, 3.0) == f(model, 3.0) == 26.0
+        assert gs.grad(f, 1, engine=engine)(model, 3.0) == 8.0
