@@ -6,7 +6,7 @@ import functools
 import platform
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import llvmlite.binding as binding
 import numpy as np
@@ -116,11 +116,14 @@ class Access:
         self.group = group  # metadata number of the parallel loop it is in
 
 
+Line: TypeAlias = str | Phi | Access
+
+
 class Emitter:
     """The body of one LLVM function under construction."""
 
     def __init__(self) -> None:
-        self.lines: list[str | Phi | Access] = []
+        self.lines: list[Line] = []
         self.label = "start"
         self.placed = 0  # where the current block begins in ``lines``
         self.count = 0
@@ -233,32 +236,38 @@ class Emitter:
         return CountedLoop(self, hint, count)
 
     def text(self, first_metadata: int) -> tuple[str, list[str]]:
-        """The function body, and the alias metadata it refers to (numbered from ``first_metadata``)."""
-        numbers: dict[Scope, int] = {}
-        for line in self.lines:
-            if isinstance(line, Access):
-                numbers.setdefault(line.scope.find(), len(numbers))
-        # every access would list every other scope: with very many the lists cost more than they gain
-        scoped = 1 < len(numbers) <= 100
-        base = first_metadata + 1
-        out = []
-        for line in self.lines:
-            if isinstance(line, Access):
-                k = numbers[line.scope.find()]
-                own, others = base + len(numbers) + 2 * k, base + len(numbers) + 2 * k + 1
-                text = line.text if line.group is None else f"{line.text}, !llvm.access.group !{line.group}"
-                out.append(text + (f", !alias.scope !{own}, !noalias !{others}" if scoped else ""))
-            else:
-                out.append(str(line))
-        if not scoped:
-            return "\n".join(out), self.metadata
-        meta = [*self.metadata, f'!{first_metadata} = distinct !{{!{first_metadata}, !"storage"}}']
-        meta += [f"!{base + k} = distinct !{{!{base + k}, !{first_metadata}}}" for k in range(len(numbers))]
-        for k in range(len(numbers)):
-            others_of_k = ", ".join(f"!{base + j}" for j in range(len(numbers)) if j != k)
-            meta.append(f"!{base + len(numbers) + 2 * k} = !{{!{base + k}}}")
-            meta.append(f"!{base + len(numbers) + 2 * k + 1} = !{{{others_of_k}}}")
-        return "\n".join(out), meta
+        """The function body, and the metadata it refers to (that of aliases numbered from ``first_metadata``)."""
+        lines, metadata = rendered(self.lines, first_metadata)
+        return "\n".join(lines), [*self.metadata, *metadata]
+
+
+def rendered(lines: Sequence[Line], first_metadata: int) -> tuple[list[str], list[str]]:
+    """Lines as text, and the alias metadata they refer to, numbered from ``first_metadata``."""
+    numbers: dict[Scope, int] = {}
+    for line in lines:
+        if isinstance(line, Access):
+            numbers.setdefault(line.scope.find(), len(numbers))
+    # every access would list every other scope: with very many the lists cost more than they gain
+    scoped = 1 < len(numbers) <= 100
+    base = first_metadata + 1
+    out = []
+    for line in lines:
+        if isinstance(line, Access):
+            k = numbers[line.scope.find()]
+            own, others = base + len(numbers) + 2 * k, base + len(numbers) + 2 * k + 1
+            text = line.text if line.group is None else f"{line.text}, !llvm.access.group !{line.group}"
+            out.append(text + (f", !alias.scope !{own}, !noalias !{others}" if scoped else ""))
+        else:
+            out.append(str(line))
+    if not scoped:
+        return out, []
+    meta = [f'!{first_metadata} = distinct !{{!{first_metadata}, !"storage"}}']
+    meta += [f"!{base + k} = distinct !{{!{base + k}, !{first_metadata}}}" for k in range(len(numbers))]
+    for k in range(len(numbers)):
+        others_of_k = ", ".join(f"!{base + j}" for j in range(len(numbers)) if j != k)
+        meta.append(f"!{base + len(numbers) + 2 * k} = !{{!{base + k}}}")
+        meta.append(f"!{base + len(numbers) + 2 * k + 1} = !{{{others_of_k}}}")
+    return out, meta
 
 
 class CountedLoop:

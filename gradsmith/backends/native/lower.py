@@ -10,7 +10,7 @@ or to the pool. An array may be updated in place when its reference is the only 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -129,6 +129,7 @@ class Lowering:
         self.sites: list[Site] = []
         self._shared_sites: dict[str, int] = {}
         self._failures: list[tuple[str, int, list[str]]] = []
+        self._failing: dict[int, str] = {}  # the label of a way to fail that says no values
         self.host_sites: list[HostSite] = []
         self.slots = 0
         self.ahead: dict[
@@ -141,6 +142,7 @@ class Lowering:
         self.slot_scope = Scope()
         self.element_scope = Scope()  # arrays inside sequences
         self.cuts = False
+        self.marks: list[tuple[int, str]] = []  # where an operation of the Program ends: a line, and the block it is in
         self.interleave = False  # whether several accumulators pay: sums of cheap elements
         self.has_loops = False
         self.uses_context = False
@@ -255,18 +257,23 @@ class Lowering:
                 self._shared_sites[kind] = len(self.sites)
             code = self._shared_sites[kind]
         code += CHECKED if self.checked else 0
-        good, bad = self.em.new_label("ok"), self.em.new_label("bad")
+        good, bad = self.em.new_label("ok"), self._failing.get(code, "")
+        if not bad:
+            bad = self.em.new_label("bad")
+            self._failures.append((bad, code, list(values)))
+            if not values:
+                self._failing[code] = bad
         self.em.cond_br(cond, good, bad, likely=True)
-        self._failures.append((bad, code, list(values)))
         self.em.place(good)
 
-    def emit_failures(self) -> None:
-        """The blocks that record why a call ends early."""
+    def emit_failures(self, used: Collection[str]) -> None:
+        """The blocks, of those that are ``used``, that record why a call ends early."""
         em = self.em
-        if not self._failures:
+        failures = [failure for failure in self._failures if failure[0] in used]
+        if not failures:
             return
         codes = []
-        for label, code, values in self._failures:
+        for label, code, values in failures:
             em.place(label)
             for k, value in enumerate(values):
                 em.do(f"store i64 {value}, ptr {em.word('%ctx', runtime.VALUES + k)}")
@@ -482,6 +489,8 @@ class Lowering:
                 self.position = position
                 self._unit(unit)
                 self._cut()
+                if block is self.program.block:
+                    self.marks.append((len(self.em.lines), self.em.label))
             self.position = self.plan.end
             out = finish()
             for root in self.owned.values():

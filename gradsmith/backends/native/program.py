@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gradsmith.backends import effects
-from gradsmith.backends.native import entry, runtime
+from gradsmith.backends.native import entry, runtime, split
 from gradsmith.backends.native.dispatch import lower_unit
-from gradsmith.backends.native.emit import Scope, representable
+from gradsmith.backends.native.emit import Line, Scope, rendered, representable
 from gradsmith.backends.native.engine import compile_module
 from gradsmith.backends.native.fallback import fits, interpreted
 from gradsmith.backends.native.fission import TILE
@@ -44,15 +44,40 @@ def lower_program(program: Program, number: int, checked: bool) -> tuple[Lowerin
             lo.set_length(dim, f"%a{k}.{axis}")
         lo.env[param] = Array(param.dtype, f"%a{k}", lo.dims(param), None, Root(None, False, lo.input_scope))
     lo.region(program.block, owned, lambda: _store_results(lo))
-    lo.em.do("ret i64 0")
-    lo.emit_failures()
-    lo.uses_context = any("%ctx" in str(line) for line in lo.em.lines)
+    functions, body, metadata = _body(lo)
+    lo.uses_context = "%ctx" in functions or "%ctx" in body
     params = ["ptr noalias %ctx", *(f"{t} {n}" for t, n in entry.body_parameters(lo)), "ptr noalias %out"]
-    body, metadata = lo.em.text(first_metadata=1)
     slots = f"  %slots = alloca [{lo.slots} x i64], align 16\n" if lo.slots else ""
     slots += f"  %buffers = alloca [{8 * TILE * lo.buffers} x i8], align 64\n" if lo.buffers else ""
     text = f"define internal i64 @body({', '.join(params)}) {{\nstart:\n{slots}{body}\n}}\n"
-    return lo, text + '!0 = !{!"branch_weights", i32 1048575, i32 1}\n' + "\n".join(metadata) + "\n"
+    return lo, functions + text + '!0 = !{!"branch_weights", i32 1048575, i32 1}\n' + "\n".join(metadata) + "\n"
+
+
+def _body(lo: Lowering) -> tuple[str, str, list[str]]:
+    """The functions that a long body is split into, the lines of the body, and metadata."""
+    pieces = split.split(lo.em.lines, lo.marks)
+    parts, metadata = _rendered(lo, pieces)
+    if len(parts) > 1:
+        # the frame may hold pointers into these
+        others = [("ptr", name) for name in ("%ctx", "%out", "%slots", "%buffers", "%frame")]
+        if (found := split.functions(parts, [*entry.body_parameters(lo), *others])) is not None:
+            return "\n".join(found[0]), "\n".join(found[1]), metadata
+        parts, metadata = _rendered(lo, [("start", [line for _, lines in pieces for line in lines])])
+    return "", "\n".join(parts[0].lines), metadata
+
+
+def _rendered(lo: Lowering, pieces: list[tuple[str, list[Line]]]) -> tuple[list[split.Part], list[str]]:
+    """Pieces as text, each with its end and the ways to fail that it needs, and their metadata."""
+    em = lo.em
+    parts: list[split.Part] = []
+    metadata: list[str] = []
+    for label, lines in pieces:
+        em.lines = [*lines, split.END]
+        lo.emit_failures(split.targets(lines))
+        texts, aliases = rendered(em.lines, 1 + len(metadata))
+        parts.append(split.Part(label, texts))
+        metadata += aliases
+    return parts, [*metadata, *em.metadata]
 
 
 def _check_types(block: Block) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradsmith.backends import native
-from gradsmith.backends.native import fuse
+from gradsmith.backends.native import fuse, split
 from gradsmith.backends.native.fallback import interpreted
 from gradsmith.ir.types import C128, F64, I64
 from tests.backends.native.native_programs import outcome, same
@@ -25,6 +25,13 @@ def test_random_programs_in_the_checked_version(seed: int) -> None:
 def test_random_programs_in_short_loop_nests(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuse, "LONGEST", 2)
     compare(seed, 25)
+
+
+@pytest.mark.parametrize("seed", range(300, 320))
+def test_random_programs_in_many_functions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split, "LONG", 0)
+    monkeypatch.setattr(split, "PART", 1)
+    compare(seed, 25, checked=seed % 2 == 1)
 
 
 def compare(seed: int, size: int, checked: bool = False) -> None:
