@@ -17,7 +17,7 @@ from gradsmith.errors import UnsupportedCode
 from gradsmith.frontend.effects import Make, Operands
 from gradsmith.frontend.heap import MISSING, Slot
 from gradsmith.frontend.stage import Stage
-from gradsmith.frontend.values import Array, Cell, Maybe, attribute_names, contains_symbolic, is_grown
+from gradsmith.frontend.values import Array, Cell, Maybe, NotSpecialised, attribute_names, contains_symbolic, is_grown
 from gradsmith.ir.program import Value
 
 #: from (args, kwargs) of a call to an object in them
@@ -170,6 +170,8 @@ class _Maker(Operands):
         return lambda results: value(results) if defined(results) else _AS_IT_WAS
 
     def make(self, x: Any) -> Make:
+        if isinstance(x, Array) and x.cell.merged:
+            raise NotSpecialised("keeping an array outside of the call that is one from outside on some paths only")
         if not isinstance(x, Array) or x.views:
             return super().make(x)
         return self._from_outside(x.cell) or self._one(x.cell, super().make(x))

@@ -365,3 +365,27 @@ def test_deep_copies_of_named_tuples_slots_and_cycles() -> None:
     for engine in ("source", "tape"):
         assert gs.jit(f, engine=engine)(model, 3.0) == f(model, 3.0) == 26.0
         assert gs.grad(f, 1, engine=engine)(model, 3.0) == 8.0
+
+
+def test_an_array_from_outside_that_is_kept_on_some_paths_is_itself() -> None:
+    bank, bias = Counter(), np.array([5.0, 6.0])
+
+    def f(x: Any) -> Any:
+        if x[1] > 0.0:
+            bank.last = bias
+        return np.sum(x)
+
+    def in_a_loop(x: Any, n: int) -> Any:
+        for k in range(n):
+            if x[k] > 0.0:
+                bank.last = bias
+            bank.child = x
+        return np.sum(x)
+
+    for function, args in ((f, ()), (in_a_loop, (2,))):
+        compiled = gs.jit(function, engine="source")
+        for x in (np.array([-1.0, 1.0]), np.array([-1.0, -1.0]), np.array([1.0, 1.0])):
+            bank.last = own = np.ones(2)
+            compiled(x, *args)
+            assert bank.last is (bias if x[1] > 0.0 else own)
+            assert not args or bank.child is x
