@@ -497,3 +497,23 @@ def test_time_is_linear() -> None:
     seconds(50)
     small, large = min(seconds(125) for _ in range(3)), min(seconds(1000) for _ in range(2))
     assert large < 24 * small  # 8 times the size
+
+
+def test_a_number_chosen_for_an_array_is_not_the_array_where_it_is_chosen() -> None:
+    """``where(c, number, array)`` broadcasts, so inside ``if c`` its result is still an array."""
+    import gradsmith as gs
+
+    def f(x: Any) -> Any:
+        c = x[0] > 1.0
+        y = np.where(c, np.sum(x), x)
+        if c:
+            z = y * 1.0
+        else:
+            z = x + 1.0
+        return np.sum(z**2)
+
+    for x in (np.array([2.0, 3.0]), np.array([0.5, 3.0])):
+        expected = [(f(x + e) - f(x - e)) / 2e-6 for e in 1e-6 * np.eye(2)]
+        for backend in ("python", "native"):
+            assert gs.jit(f, backend=backend)(x) == pytest.approx(f(x))
+            assert gs.grad(f, backend=backend)(x) == pytest.approx(expected, rel=1e-6)

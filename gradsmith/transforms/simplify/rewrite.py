@@ -379,6 +379,8 @@ class Rewriter:
         for op in self._choices.get(condition, ()):
             chosen = [op.args[1 + k]] if op.name == "where" else op.regions[k].results
             for result, value in zip(op.results, chosen, strict=True):
+                if value.type != result.type:
+                    continue  # a number that broadcasts
                 outside = isinstance(value, Const) or self._depth.get(value, 0) <= self._depth[result]
                 linear = isinstance(result.type, SeqType)  # used once: by the operation that chose it
                 if (op is before or (outside and not linear)) and result not in self.replaced:
