@@ -447,36 +447,51 @@ def stage_call(
 
     ``acting``: the call assigns to attributes, globals and the like, as the function does.
     """
-    with recursion.deep(), stage:
-        stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
-        args, kwargs = tree.unflatten(structure, stand_ins)
-        outside = places((args, kwargs)) if acting else None
-        try:
-            result = emit(stage, list(args), kwargs)
-            left = None if outside is None else state(stage, outside)
-        except BaseException as error:  # an interrupt, too, leaves the user's objects as they were
-            stage.heap.restore()
-            add_location(error, stage.builder.place or defined_at)
-            if stage.caught and not stage.careful and isinstance(error, Exception):
-                raise TryCarefully from error  # what is handled may be raised before this
-            if isinstance(error, EvaluationFailed):
-                raise error.error from None
-            raise
-        out_leaves, out_structure = tree.flatten(result)
-        if any(isinstance(x, Text) for x in out_leaves):
-            stage.heap.restore()
-            raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
-        if stage.loses_writes:
-            stage.heap.restore()
-            raise NotSpecialised(
-                "writing into an array that is an argument on some paths only, so that it is open whether to change the caller's"
-            )
-        symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
-        block = stage.builder.block
-        written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
-        kept = left.values if left else []
-        block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written] + kept
-        stage.heap.restore()
+
+    def staged() -> Staged:
+        with stage:
+            try:
+                return _staged(stage, emit, leaves, structure, parameters, defined_at, acting)
+            finally:  # an interrupt, too, leaves the user's objects as they were
+                stage.heap.restore()
+
+    return recursion.deep(staged)
+
+
+def _staged(
+    stage: Stage,
+    emit: Emitter,
+    leaves: list[Any],
+    structure: tree.Tree,
+    parameters: Sequence[str],
+    defined_at: Location | None,
+    acting: bool,
+) -> Staged:
+    stand_ins, inputs, dynamic = _stand_ins(stage, leaves, structure, parameters)
+    args, kwargs = tree.unflatten(structure, stand_ins)
+    outside = places((args, kwargs)) if acting else None
+    try:
+        result = emit(stage, list(args), kwargs)
+        left = None if outside is None else state(stage, outside)
+    except BaseException as error:
+        add_location(error, stage.builder.place or defined_at)
+        if stage.caught and not stage.careful and isinstance(error, Exception):
+            raise TryCarefully from error  # what is handled may be raised before this
+        if isinstance(error, EvaluationFailed):
+            raise error.error from None
+        raise
+    out_leaves, out_structure = tree.flatten(result)
+    if any(isinstance(x, Text) for x in out_leaves):
+        raise UnsupportedCode("the function returns a string with run-time numbers in it; return the numbers")
+    if stage.loses_writes:
+        raise NotSpecialised(
+            "writing into an array that is an argument on some paths only, so that it is open whether to change the caller's"
+        )
+    symbolic = [k for k, x in enumerate(out_leaves) if isinstance(x, Scalar | Array)]
+    block = stage.builder.block
+    written = _written(stage, {x.cell: k for k, x in enumerate(stand_ins) if isinstance(x, Array)})
+    kept = left.values if left else []
+    block.results = [out_leaves[k].value for k in symbolic] + [value for _, value in written] + kept
     outputs = [Output(_kind(out_leaves[k])) for k in symbolic] + [Output("array")] * len(written)
     outputs += [Output("array" if v.ndim else "np") for v in kept]
     return Staged(stage, block, inputs, outputs, dynamic, out_leaves, out_structure, symbolic, written, left)

@@ -542,8 +542,8 @@ def _sorted(stage: Stage, xs: Any, key: Any = None, reverse: Any = False) -> Any
     items = objects.iterate(stage, xs)
     keys = items if key is None else [_call(stage, key, x) for x in items]
     if not contains_symbolic(keys):
-        with recursion.users():
-            order = sorted(range(len(items)), key=lambda k: keys[k], reverse=stage.concrete(reverse))
+        backwards = stage.concrete(reverse)
+        order = recursion.users(sorted, range(len(items)), key=lambda k: keys[k], reverse=backwards)
         return stage.heap.born([items[k] for k in order])
     if key is not None or not all(map(is_number, items)):
         return stage.heap.born([items[k] for k in _order(stage, keys, bool(stage.concrete(reverse)))])

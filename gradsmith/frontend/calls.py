@@ -396,8 +396,7 @@ def _native(stage: Stage, f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
         elif not (isinstance(f, type) and _holds_only(f)) and module.split(".")[0] not in _PASS_THROUGH:
             raise missing_rule(f)
     share([*args, *kwargs.values()])
-    with recursion.users():
-        result = f(*args, **kwargs)
+    result = recursion.users(f, *args, **kwargs)
     if isinstance(result, (*_CONTAINERS, *_GENERATORS, functools._lru_cache_wrapper)):
         stage.heap.born(result)
     if isinstance(result, Iterator):

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
-def finish(action: Callable[[], None]) -> None:
-    """Run ``action``, which may be begun anew, to its end. An interrupt that comes meanwhile is raised afterwards."""
+def with_end(run: Callable[[], _T], end: Callable[[], None]) -> _T:
+    """``run()``, and then ``end()``, which may be begun anew, to its end: an interrupt that comes meanwhile is raised afterwards.
+
+    Unlike a ``with`` statement, which an interrupt may leave between what begins and the block, or before what ends is called.
+    """
     interrupt: BaseException | None = None
-    while True:
-        try:
-            action()
-            break
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
+    try:
+        return run()
+    finally:
+        while True:
+            try:
+                end()
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt

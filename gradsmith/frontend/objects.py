@@ -766,11 +766,10 @@ def format_pieces(pieces: list[Any]) -> Text | str:
             template += "{" + (f"!{chr(conversion)}" if conversion > 0 else "") + (f":{spec}" if spec else "") + "}"
             values.append(value)
         else:
-            with recursion.users():
-                if conversion > 0:
-                    conversions: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
-                    value = conversions[chr(conversion)](value)
-                template += _escape(format(value, spec))
+            if conversion > 0:
+                conversions: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+                value = recursion.users(conversions[chr(conversion)], value)
+            template += _escape(recursion.users(format, value, spec))
     return make_text(template, values)
 
 

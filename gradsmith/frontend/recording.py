@@ -13,8 +13,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +27,7 @@ from gradsmith.frontend.catching import Catch
 from gradsmith.frontend.generators import Handle
 from gradsmith.frontend.joins import JoinFailure
 from gradsmith.frontend.recorded import WRITTEN, RecordedArray, RecordedNumber, evaluate
-from gradsmith.frontend.replacements import original, replaced, stand_in_of
+from gradsmith.frontend.replacements import original, stand_in_of, with_stand_ins
 from gradsmith.frontend.stage import NeedConcrete, Stage
 from gradsmith.frontend.values import Array, Recorded, Scalar, Symbolic, contains_symbolic, fresh
 from gradsmith.ir.program import Block, Const, Location, Op, Value
@@ -74,8 +73,47 @@ class Recorder:
     def run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """``f(*args, **kwargs)`` on front-end values, run by Python."""
         f = getattr(f, "py_func", f)  # a function compiled by numba keeps the Python function there
-        with self._run_of(f, (args, kwargs)):
-            return self._run(f, args, kwargs)
+        stage, outermost = self.stage, not self.running
+        before = stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching
+        own = None
+        if not self.scopes or self.scopes[-1].block is not stage.builder.block:
+            own = Scope(self, stage.builder.block)
+            self.scopes.append(own)
+        if outermost:
+            self._look_around(f, (args, kwargs))
+        stage.engine = "tape"
+        self.running += 1
+        kept = succeeded = False
+        try:
+            result = self._run_outermost(f, args, kwargs) if outermost else self._run(f, args, kwargs)
+            succeeded = True
+        finally:
+            self.running -= 1
+            stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching = before
+            if own is not None:
+                self.scopes.remove(own)
+                own.open = own.lasting
+            if outermost and not (own is not None and own.lasting):
+                kept = self.release(succeeded)
+        if outermost:
+            self._settle(kept)
+        return result
+
+    def _look_around(self, f: Any, arguments: Any) -> None:
+        """Find what the function may read, and whether it handles errors."""
+        stage = self.stage
+        self.outside = recursion.users(reading.Outside, f)
+        self.outside.add_argument(arguments)
+        if self.outside.catches:  # which errors are raised decides what is recorded
+            stage.careful, stage.catching = True, [*stage.catching, Catch((Exception,), stage.depth)]
+
+    def _run_outermost(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """:meth:`_run` with stand-ins where the function looks."""
+        outside = self.outside
+        assert outside is not None
+        return with_stand_ins(
+            outside.scopes.values(), outside.holders(), lambda: recursion.users(self._run, f, args, kwargs)
+        )
 
     def _run(self, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         given = tuple(args), kwargs
@@ -126,42 +164,6 @@ class Recorder:
             parts = x.values() if isinstance(x, dict) else x if isinstance(x, list) else vars(x).values()
         for part in parts:
             self._note_births(part)
-
-    @contextmanager
-    def _run_of(self, f: Any, arguments: Any) -> Iterator[None]:
-        stage, outermost = self.stage, not self.running
-        before = stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching
-        own = None
-        if not self.scopes or self.scopes[-1].block is not stage.builder.block:
-            own = Scope(self, stage.builder.block)
-            self.scopes.append(own)
-        if outermost:
-            with recursion.users():
-                self.outside = reading.Outside(f)
-            self.outside.add_argument(arguments)
-            if self.outside.catches:  # which errors are raised decides what is recorded
-                stage.careful, stage.catching = True, [*stage.catching, Catch((Exception,), stage.depth)]
-        stage.engine = "tape"
-        self.running += 1
-        kept = succeeded = False
-        try:
-            if not outermost:
-                yield
-                return
-            assert self.outside is not None
-            with replaced(self.outside.scopes.values(), self.outside.holders()), recursion.users():
-                yield
-            succeeded = True
-        finally:
-            self.running -= 1
-            stage.engine, self.live, stage.builder.loc, stage.careful, stage.catching = before
-            if own is not None:
-                self.scopes.remove(own)
-                own.open = own.lasting
-            if outermost and not (own is not None and own.lasting):
-                kept = self.release(succeeded)
-        if outermost:
-            self._settle(kept)
 
     def release(self, succeeded: bool = False) -> bool:
         """Put ordinary numbers and arrays where recorded ones are kept. Returns whether a run that succeeded keeps any."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from gradsmith.frontend.interrupts import finish
+from gradsmith.frontend.interrupts import with_end
 from gradsmith.locking import new_lock
 
+_T = TypeVar("_T")
 _STAGING_DEPTH = 60_000  # Python frames; staged calls are limited separately
 
 limit = sys.getrecursionlimit()  # the user's, while it is raised
@@ -17,20 +18,25 @@ _running: set[object] = set()  # the stagings that have not ended
 _lock = new_lock()
 
 
-@contextmanager
-def deep() -> Iterator[None]:
-    """Room for staging: one call of the user's takes several frames of the stager's. The last thread lowers it again."""
-    global limit
+def deep(run: Callable[[], _T]) -> _T:
+    """``run()`` with room for staging: one call of the user's takes several frames of the stager's. The last thread lowers the
+    limit again."""
     this = object()
-    try:
-        with _lock:
-            if not _running:
-                limit = sys.getrecursionlimit()
-                sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
-            _running.add(this)
-        yield
-    finally:
-        finish(lambda: _end(this))
+
+    def staging() -> _T:
+        _begin(this)
+        return run()
+
+    return with_end(staging, lambda: _end(this))
+
+
+def _begin(staging: object) -> None:
+    global limit
+    with _lock:
+        if not _running:
+            limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(limit, _STAGING_DEPTH))
+        _running.add(staging)
 
 
 def _end(staging: object) -> None:
@@ -40,9 +46,9 @@ def _end(staging: object) -> None:
             sys.setrecursionlimit(limit)
 
 
-@contextmanager
-def users() -> Iterator[None]:
-    """The recursion that the user allows: unlike the stager's own, it may go through compiled code, which needs stack.
+def users(f: Callable[..., _T], *args: Any, **kwargs: Any) -> _T:
+    """``f(*args, **kwargs)`` with the recursion that the user allows: unlike the stager's own, it may go through compiled code,
+    which needs stack.
 
     The limit is that of all threads: it is left alone while others stage.
     """
@@ -51,10 +57,10 @@ def users() -> Iterator[None]:
     while frame is not None:
         frame, depth = frame.f_back, depth + 1
     if len(_running) > 1 or depth + limit >= staging:
-        yield
-        return
-    sys.setrecursionlimit(depth + limit)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(staging)
+        return f(*args, **kwargs)
+
+    def run() -> _T:
+        sys.setrecursionlimit(depth + limit)
+        return f(*args, **kwargs)
+
+    return with_end(run, lambda: sys.setrecursionlimit(staging))

@@ -13,7 +13,6 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from gradsmith.frontend import builtins as staged
 from gradsmith.frontend import catalogue, rules
 from gradsmith.frontend import stage as st
-from gradsmith.frontend.interrupts import finish
+from gradsmith.frontend.interrupts import with_end
 from gradsmith.frontend.leftovers import Slots
 from gradsmith.frontend.places import ABSENT, Place, places_in
 from gradsmith.frontend.reading import of_library
@@ -71,18 +70,18 @@ _replaced: dict[Any, _Replacement] = {}
 _lock = new_lock()
 
 
-@contextmanager
-def replaced(scopes: Iterable[dict[str, Any]], holders: Iterable[Any]) -> Iterator[None]:
-    """Let these globals, and what the holders hold, be the stand-ins. Other threads may see them: there they do what the
-    originals do."""
+def with_stand_ins(scopes: Iterable[dict[str, Any]], holders: Iterable[Any], run: Callable[[], Any]) -> Any:
+    """``run()``, while these globals, and what the holders hold, are the stand-ins. Other threads may see them: there they do
+    what the originals do."""
     user, used = object(), list[_Replacement]()
-    try:
+
+    def recording() -> Any:
         with _lock:
             for place in _places(scopes, holders):
                 _replace(place, user, used)
-        yield
-    finally:
-        finish(lambda: _put_back(user, used))
+        return run()
+
+    return with_end(recording, lambda: _put_back(user, used))
 
 
 def _places(scopes: Iterable[dict[str, Any]], holders: Iterable[Any]) -> Iterator[Place]:

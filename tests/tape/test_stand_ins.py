@@ -209,7 +209,6 @@ def test_nothing_stays_replaced_after_an_error(error: type[BaseException]) -> No
     assert "print" not in globals() and builtins.__import__.__module__ != "gradsmith.frontend.replacements"
 
 
-@pytest.mark.xfail(strict=False, reason="seen once: an interrupt that left a stand-in in the globals")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
 def test_nothing_stays_after_an_interrupt_at_any_instruction() -> None:
     kept: list[Any] = []
