@@ -153,6 +153,14 @@ def _is_structure(x: Any) -> bool:
     return cls.__reduce_ex__ is object.__reduce_ex__ and _holds_numbers(x, set())
 
 
+def is_object(x: Any) -> bool:
+    """Whether ``x`` is structure that consists of its attributes, also when no such object was met before."""
+    cls = type(x)
+    if cls not in fields and cls not in ATOMS and _is_structure(x):
+        _register(cls, x)
+    return cls in fields
+
+
 #: classes of numbers; those that stand for numbers while a function is staged join in
 _NUMBERS: list[type] = [float, complex, np.inexact]
 

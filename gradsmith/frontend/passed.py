@@ -70,7 +70,7 @@ class Passed:
 
 
 def _is_structure(x: Any) -> bool:
-    return isinstance(x, list | tuple | dict) or (type(x) in tree.fields and not isinstance(x, Recorded))
+    return isinstance(x, list | tuple | dict) or (not isinstance(x, Recorded) and tree.is_object(x))
 
 
 def _slots(x: Any) -> Iterator[Slot]:

@@ -293,15 +293,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
     assert gs.grad(f, engine="source")(2.0) == pytest.approx(4.0)
 
 
-#: new_objects was once refused on a tape, in a run of all tests; not understood
-ON_A_TAPE = [
-    pytest.param(f, marks=[pytest.mark.xfail(strict=False)] if f is new_objects else [], id=f.__name__)
-    for f in FUNCTIONS
-    if "float(" not in inspect.getsource(f)
-]
-
-
-@pytest.mark.parametrize("f", ON_A_TAPE)
+@pytest.mark.parametrize("f", [f for f in FUNCTIONS if "float(" not in inspect.getsource(f)], ids=lambda f: f.__name__)
 def test_a_tape_changes_the_arguments_as_python_does(f: Callable[..., float]) -> None:
     c, expected = Counter(), Counter()
     compiled, derivative = gs.jit(f, engine="tape"), gs.grad(f, 1, engine="tape")
@@ -397,3 +389,22 @@ def test_an_array_from_outside_that_is_kept_on_some_paths_is_itself() -> None:
             compiled(x, *args)
             assert bank.last is (bias if x[1] > 0.0 else own)
             assert not args or bank.child is x
+
+
+@pytest.mark.parametrize("slots", (False, True))
+def test_a_recorded_function_keeps_an_object_of_a_class_that_is_met_for_the_first_time(slots: bool) -> None:
+    @dataclasses.dataclass(slots=slots)
+    class Fresh:
+        first: Any
+        second: Any
+
+    def f(c: Counter, x: Any) -> Any:
+        c.last = c.child = Fresh(x, [np.full(2, x)])
+        return x * c.last.first
+
+    c = Counter()
+    assert gs.grad(f, 1, engine="tape")(c, 3.0) == 6.0
+    assert c.last is None
+    assert gs.jit(f, engine="tape")(c, 3.0) == 9.0
+    assert c.last is c.child and c.last.first == 3.0
+    np.testing.assert_array_equal(c.last.second[0], [3.0, 3.0])
